@@ -229,7 +229,8 @@ func appendResponse(b []byte, r Response) []byte {
 	case *RangeInfoResponse:
 		b = descriptorField(b, 1, &r.Desc)
 		b = wire.Uint(wire.Uint(b, 3, uint64(r.Leaseholder)), 5, r.LeaseSequence)
-		return wire.Int(wire.Int(wire.Int(b, 2, r.LiveBytes), 4, r.KeyCount), 6, r.TotalBytes)
+		b = wire.Int(wire.Int(wire.Int(b, 2, r.LiveBytes), 4, r.KeyCount), 6, r.TotalBytes)
+		return wire.Uint(b, 8, r.RequestsPerSecond)
 	case *RecoverTxnResponse:
 		return txnField(b, 1, &r.Txn)
 	case *LoadResponse:
@@ -472,6 +473,8 @@ func readRangeInfoResponse(r *wire.Reader, q *RangeInfoResponse) {
 			q.LeaseSequence = r.Uint()
 		case 6:
 			q.TotalBytes = r.Int()
+		case 8:
+			q.RequestsPerSecond = r.Uint()
 		default:
 			r.Skip()
 		}

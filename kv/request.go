@@ -564,6 +564,8 @@ type RangeInfoResponse struct {
 	LiveBytes     int64
 	KeyCount      int64
 	TotalBytes    int64
+	// RequestsPerSecond is how many requests the range had lately.
+	RequestsPerSecond uint64
 }
 
 // SubsumeRequest freezes the range that begins at Key, so that its left neighbour can absorb it. Txn is the merge's

@@ -1,6 +1,9 @@
 package placement
 
-import "cmp"
+import (
+	"cmp"
+	"fmt"
+)
 
 // A node's number of ranges or leases may be slackFraction, and slackMin at least, above the mean before it is evened out; its bytes and its writes
 // per second a larger part, and much at least: they change by themselves.
@@ -10,6 +13,7 @@ const (
 	loadFraction  = 0.15
 	bytesMin      = 1 << 30
 	writesMin     = 100
+	requestsMin   = 25
 )
 
 func slack(mean float64) float64 { return max(slackMin, mean*slackFraction) }
@@ -73,3 +77,38 @@ func (d *decision) fill(n *Node) (sum float64) {
 }
 
 func (d *decision) compareFill(a, b *Node) int { return cmp.Compare(d.fill(a), d.fill(b)) }
+
+// balanceRequests moves the lease of a range with requests off a node that has more of them than others, to a voter that has fewer afterwards than the node
+// before, and to which the requests have no longer way.
+func (d *decision) balanceRequests() (Action, bool) {
+	at := d.byID[d.r.Leaseholder]
+	if at == nil || d.resting() || d.r.Requests <= 0 {
+		return Action{}, false
+	}
+	sum, nodes := 0.0, 0
+	for _, n := range d.all {
+		if n.usable() {
+			sum += n.Requests
+			nodes++
+		}
+	}
+	mean := sum / float64(max(1, nodes))
+	if at.Requests <= mean+max(requestsMin, mean*loadFraction) {
+		return Action{}, false
+	}
+	var best *Node
+	for _, to := range d.leaseTargets() {
+		after := to.Requests + d.r.Requests
+		if to.Slow || d.preference(to) > d.preference(at) || !d.near(to) || after > at.Requests-max(requestsMin, mean*loadFraction)/2 {
+			continue
+		}
+		if best == nil || to.Requests < best.Requests {
+			best = to
+		}
+	}
+	if best == nil {
+		return Action{}, false
+	}
+	return Action{Kind: TransferLease, Lease: best.Node,
+		Reason: fmt.Sprintf("n%d has %.0f requests/s, n%d %.0f", at.Node, at.Requests, best.Node, best.Requests)}, true
+}

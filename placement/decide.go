@@ -47,6 +47,8 @@ type Range struct {
 	Behind map[kv.NodeID]bool
 	// Writes is how many writes the range had in a second, lately.
 	Writes float64
+	// Requests is how many requests of any kind the range had in a second, lately.
+	Requests float64
 	// Load tells where requests come from; nil: the lease does not follow them.
 	Load *Load
 }
@@ -114,7 +116,7 @@ func (d *decision) decide() Action {
 	if joint || learners > 0 {
 		return d.change("left behind by an earlier change")
 	}
-	for _, step := range []func() (Action, bool){d.repair, d.moveLease, d.rebalance, d.rebalanceNonVoters, d.followLoad, d.balanceLeases} {
+	for _, step := range []func() (Action, bool){d.repair, d.moveLease, d.rebalance, d.rebalanceNonVoters, d.followLoad, d.balanceRequests, d.balanceLeases} {
 		if a, ok := step(); ok {
 			return a
 		}

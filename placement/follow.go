@@ -18,6 +18,14 @@ type Load struct {
 	Known bool
 }
 
+// PerSecond is the number of requests in a second. A request counts for FollowMemory on average.
+func (l *Load) PerSecond() (sum float64) {
+	for _, n := range l.From {
+		sum += n
+	}
+	return sum / FollowMemory.Seconds()
+}
+
 // Constants of leases that follow the workload.
 const (
 	// FollowAfter is how long a lease stays where it is at least, unless something is wrong there.

@@ -20,6 +20,8 @@ const originSlots = 8
 type origins struct {
 	slots  [originSlots]struct{ node, n atomic.Uint64 }
 	others atomic.Uint64
+	// forget has the next sample begin anew: another range has a part of the keys.
+	forget atomic.Bool
 
 	// Of the queue loop alone: decayed counts, since when (monotonic clock) under which lease.
 	sequence uint64
@@ -28,6 +30,14 @@ type origins struct {
 	from     map[kv.NodeID]float64
 	// load is their sum, for placement; it is immutable.
 	load atomic.Pointer[placement.Load]
+}
+
+// count counts a batch of requests.
+func (l *loadCounter) count(b *kv.Batch) {
+	l.hit(b.Gateway)
+	if p := l.sampler.Load(); p != nil {
+		p.note(b)
+	}
 }
 
 // hit counts a request.
@@ -45,7 +55,7 @@ func (o *origins) hit(from kv.NodeID) {
 
 // sample is called once in a pass while this replica has the lease, under a sequence number of leases.
 func (o *origins) sample(now time.Duration, sequence uint64) {
-	if o.sequence != sequence || o.from == nil {
+	if o.sequence != sequence || o.from == nil || o.forget.Swap(false) {
 		o.sequence, o.since, o.from = sequence, now, make(map[kv.NodeID]float64)
 		o.load.Store(&placement.Load{})
 		o.collect() // the requests so far

@@ -31,7 +31,7 @@ func (s *Store) considerMerge(ctx context.Context, e *entry) {
 		return
 	}
 	z := s.zone(d.Start)
-	if !placement.MayMerge(&z, e.r.Stats().TotalBytes, 0, s.o.Clock.Now(), s.o.Clock.Now()) || !sameZone(s, d.Start, d.End) {
+	if !placement.MayMerge(&z, e.r.Stats().TotalBytes, 0, s.o.Clock.Now(), s.o.Clock.Now()) || !sameZone(s, d.Start, d.End) || s.tooHot(e.load.rate()) {
 		m.next, m.looks = clk+mergeEvery, 0 // too large for any neighbour
 		return
 	}
@@ -49,7 +49,7 @@ func (s *Store) considerMerge(ctx context.Context, e *entry) {
 		if !ok {
 			return kv.ErrMalformed
 		}
-		if !info.Desc.Start.Equal(d.End) || info.Desc.Protocol != d.Protocol ||
+		if !info.Desc.Start.Equal(d.End) || info.Desc.Protocol != d.Protocol || s.tooHot(e.load.rate()+float64(info.RequestsPerSecond)) ||
 			!placement.MayMerge(&z, e.r.Stats().TotalBytes, info.TotalBytes, info.Desc.Keep, s.o.Clock.Now()) {
 			m.looks = 0
 			return nil

@@ -23,7 +23,8 @@ func (s *Store) nodes(now clock.Timestamp) []placement.Node {
 			continue
 		}
 		n := placement.Node{Node: e.Node, Store: e.Store, Locality: e.Locality, Attributes: e.Attributes, Draining: e.Draining,
-			Decommissioning: e.Decommissioning, Slow: e.Slow, Ranges: int(e.Capacity.Ranges), Leases: int(e.Capacity.Leases)}
+			Decommissioning: e.Decommissioning, Slow: e.Slow, Ranges: int(e.Capacity.Ranges), Leases: int(e.Capacity.Leases),
+			Bytes: int64(e.Capacity.UsedBytes), Requests: e.Capacity.QueriesPerSecond, Writes: e.Capacity.WritesPerSecond}
 		if r, ok := s.o.Cluster.Record(e.Node); ok {
 			// A record of the node's earlier process is no sign of life of this one, nor does it say that this one drains.
 			_, beats := s.o.Liveness.Process(e.Node)

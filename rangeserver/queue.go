@@ -74,6 +74,7 @@ type queues struct {
 	published cluster.Capacity
 	protected clock.Timestamp // as published
 	slow      bool            // as published
+	requests  float64         // per second, as of the last pass
 	slowUntil time.Duration
 	stuck     int64 // Metrics.Stuck as of the last pass
 	paused    atomic.Bool
@@ -94,6 +95,8 @@ type loadCounter struct {
 	cluster    uint64
 	generation uint64
 	merge      mergeState
+	// sampler has keys of requests while there are many; nil: there are not.
+	sampler atomic.Pointer[sampler]
 	// suspect: a raft snapshot found the replica in its way, so its range may be gone.
 	suspect atomic.Bool
 }
@@ -127,6 +130,7 @@ func (s *Store) pass(ctx context.Context) {
 			fingerprint ^= s.o.Zone.Generation() * 0x9e3779b97f4a7c15
 		}
 	}
+	requests := 0.0
 	improved := false // one improvement at a time, since each changes what the next should be
 	s.ranges.Range(func(_, v any) bool {
 		e := v.(*entry)
@@ -158,7 +162,11 @@ func (s *Store) pass(ctx context.Context) {
 		}
 		clk := s.o.Clock.Physical().Monotonic()
 		e.load.sample(clk, sequence)
+		requests += e.load.rate()
 		if wait := e.load.backoff.Load(); wait > 0 && int64(clk)-e.load.failedAt.Load() < wait {
+			return true
+		}
+		if s.considerHot(ctx, e, clk) {
 			return true
 		}
 		l, d, bytes := &e.load, e.r.Desc(), e.r.Stats().TotalBytes
@@ -186,6 +194,7 @@ func (s *Store) pass(ctx context.Context) {
 		}
 		return true
 	})
+	s.queues.requests = requests
 }
 
 // fingerprintOf is a hash of the nodes' properties that matter for placement, except how full they are.
@@ -214,14 +223,17 @@ func fingerprintOf(nodes []placement.Node) uint64 {
 // publish tells the cluster the numbers of this store, when they changed.
 func (s *Store) publish() {
 	g := s.Gauges()
-	c := cluster.Capacity{Ranges: uint32(g.Ranges), Leases: uint32(g.Leaseholders), UsedBytes: uint64(max(0, g.TotalBytes))}
+	c := cluster.Capacity{Ranges: uint32(g.Ranges), Leases: uint32(g.Leaseholders), UsedBytes: uint64(max(0, g.TotalBytes)),
+		QueriesPerSecond: told(s.queues.published.QueriesPerSecond, s.queues.requests)}
 	oldest := s.oldRead(s.o.Clock.Now())
-	if c == s.queues.published && oldest == s.queues.protected {
+	if c.Ranges == s.queues.published.Ranges && c.Leases == s.queues.published.Leases && c.UsedBytes == s.queues.published.UsedBytes &&
+		c.QueriesPerSecond == s.queues.published.QueriesPerSecond && oldest == s.queues.protected {
 		return
 	}
 	s.queues.published, s.queues.protected = c, oldest
 	s.o.Cluster.Update(func(e *cluster.Entry) {
 		e.Capacity.Ranges, e.Capacity.Leases, e.Capacity.UsedBytes = c.Ranges, c.Leases, c.UsedBytes
+		e.Capacity.QueriesPerSecond = c.QueriesPerSecond
 		e.Protected = oldest
 	})
 }
@@ -283,7 +295,7 @@ func (s *Store) decide(e *entry, nodes []placement.Node) placement.Action {
 		r.Boundary = span.End
 	}
 	if follows(d) {
-		r.Load = e.load.load.Load()
+		r.Load, r.Requests = e.load.load.Load(), e.load.rate()
 	}
 	if len(nodes) == 0 {
 		if r.Boundary != nil || z.RangeMaxBytes > 0 && r.Bytes > z.RangeMaxBytes {

@@ -152,8 +152,10 @@ type Metrics struct {
 	RaftMessagesSent, RaftMessagesReceived, RaftMessagesDropped atomic.Int64
 	RaftFrames                                                  atomic.Int64
 	SplitsRequested, ReplicaChanges, Rebalances, ReplicasGCed   atomic.Int64
-	MergesRequested, LeasesFollowed                             atomic.Int64
-	MVCCVersionsGCed                                            atomic.Int64
+	// SplitsByLoad are those of SplitsRequested for which the range had too many requests.
+	SplitsByLoad                    atomic.Int64
+	MergesRequested, LeasesFollowed atomic.Int64
+	MVCCVersionsGCed                atomic.Int64
 	// RangeChecks counts comparisons of a range's replicas, Deviations replicas that differed, StatisticsWrong statistics that did.
 	RangeChecks, Deviations, StatisticsWrong atomic.Int64
 	// Seals counts generations that were ended for a change, Reopened those after which none came of it, Folded those that were
@@ -421,7 +423,7 @@ func (s *Store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error
 			return nil, s.mismatch(e, span)
 		}
 	}
-	e.load.hit(b.Gateway)
+	e.load.count(b)
 	if len(b.Requests) == 1 && b.Requests[0].Method().IsAdmin() {
 		return s.sendAdmin(ctx, e, b)
 	}
@@ -434,6 +436,11 @@ func (s *Store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error
 		return s.sendByProtocol(ctx, e, desc, b)
 	}
 	r, err := e.leader.Send(ctx, b)
+	if r != nil && len(r.Responses) == 1 {
+		if info, ok := r.Responses[0].(*kv.RangeInfoResponse); ok {
+			info.RequestsPerSecond = uint64(e.load.rate())
+		}
+	}
 	if r != nil && b.Generation != 0 && b.Generation < e.r.Desc().Generation {
 		r.RangeInfos = append(r.RangeInfos, s.info(e))
 	}
@@ -503,7 +510,7 @@ func (s *Store) Start(ctx context.Context, b *kv.Batch, lazy bool) (commit.Fligh
 			return nil, false
 		}
 	}
-	e.load.hit(b.Gateway)
+	e.load.count(b)
 	return st.Start(ctx, b, lazy)
 }
 

@@ -57,6 +57,8 @@ type Options struct {
 	ReserveBytes int64
 	// RangeMaxBytes is the size at which ranges split; zero is placement's default (512 MiB).
 	RangeMaxBytes int64
+	// TimeUntilStoreDead is the default of the cluster setting server.time_until_store_dead; zero: five minutes.
+	TimeUntilStoreDead time.Duration
 	// NonVoters is how many non-voting replicas each range has in addition to its voters: one for each region without a voter is a
 	// sensible number.
 	NonVoters int

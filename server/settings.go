@@ -24,6 +24,9 @@ func newSettings(o *Options) *setting.Values {
 	if o.GCTTL > 0 {
 		own[setting.GCTTL] = int64(o.GCTTL / time.Second)
 	}
+	if o.TimeUntilStoreDead > 0 {
+		own[setting.TimeUntilStoreDead] = int64(o.TimeUntilStoreDead)
+	}
 	if o.NonVoters > 0 {
 		own[setting.NonVoters] = int64(o.NonVoters)
 	}

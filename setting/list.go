@@ -29,6 +29,9 @@ const (
 	// StatisticsFraction and StatisticsMinRows say when: after changes of this share of a table's rows, and so many rows.
 	StatisticsFraction
 	StatisticsMinRows
+	// LoadSplit says whether ranges are split by load, LoadSplitThreshold from how many requests per second on.
+	LoadSplit
+	LoadSplitThreshold
 	// UpgradeAutomatic says whether an upgrade is finalised as soon as all nodes run the new binary.
 	UpgradeAutomatic
 	count
@@ -67,6 +70,10 @@ var table = [count]Setting{
 		About: "share of a table's rows that has to change, in addition to min_stale_rows, before its statistics are collected again"},
 	StatisticsMinRows: {Name: "sql.stats.automatic_collection.min_stale_rows", Kind: Int, Default: 500, Min: 0, Max: math.MaxInt32,
 		About: "rows of a table that have to change, in addition to fraction_stale_rows, before its statistics are collected again"},
+	LoadSplit: {Name: "kv.range_split.by_load.enabled", Kind: Bool, Default: 1,
+		About: "whether a range with many requests is split at a key that halves them"},
+	LoadSplitThreshold: {Name: "kv.range_split.by_load.threshold", Kind: Int, Default: 2500, Min: 10, Max: math.MaxInt32,
+		About: "requests per second from which a range is split by load"},
 	UpgradeAutomatic: {Name: "upgrade.automatic", Kind: Bool, Default: 0,
 		About: "whether an upgrade is finalized as soon as all nodes run the new binary; from then on there is no way back to the earlier one"},
 }

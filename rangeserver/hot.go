@@ -1,0 +1,150 @@
+package rangeserver
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"meridian/host"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/setting"
+)
+
+// A range with many requests is split at a key that halves them, so that its halves can be on different nodes (CRDB'20 §2.2.3). Only while there are so many are keys
+// sampled: all other requests cost one atomic load.
+//
+//	pass      requests per second above kv.range_split.by_load.threshold: sample
+//	requests  about samplesPerSecond of them leave their key
+//	pass      enough samples over sampleFor: split where half of them is on each side, unless most are for one key
+const (
+	samplesMax       = 128
+	samplesMin       = 48
+	samplesPerSecond = 16
+	// sampleFor is how long keys are sampled at least, and sampleGiveUp when the samples are too old.
+	sampleFor, sampleGiveUp = 3 * time.Second, 30 * time.Second
+	// sideMin: each side of the split has so large a part of the requests.
+	sideMin = 0.25
+	// hotApart is for how long a range that was split by load is not merged, whatever its load: the counts have to begin anew.
+	hotApart = 2 * time.Minute
+)
+
+// sampler has keys of a range's requests.
+type sampler struct {
+	since time.Duration
+	dice  host.Dice
+	every uint64
+	n     atomic.Uint64 // requests
+	next  atomic.Uint64 // the one that leaves its key next
+
+	mu    sync.Mutex // guards the fields below; nothing is taken after it
+	keys  []keys.Key
+	taken int
+}
+
+// note counts a request, and may keep its key.
+func (p *sampler) note(b *kv.Batch) {
+	n := p.n.Add(1)
+	if n < p.next.Load() || len(b.Requests) == 0 {
+		return
+	}
+	k := b.Requests[0].Span().Start
+	if len(k) == 0 || keys.IsLocal(k) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// The distance varies, so that a rhythm of the requests does not choose the samples.
+	p.next.Store(n + 1 + p.dice.Uint64()%(2*p.every))
+	if len(p.keys) < samplesMax {
+		p.keys = append(p.keys, slices.Clone(k))
+	} else {
+		p.keys[p.taken%samplesMax] = slices.Clone(k)
+	}
+	p.taken++
+}
+
+// halves is the key within a span that divides the samples best; nil if there are too few, or if no key leaves each side its part.
+func (p *sampler) halves(span keys.Span) keys.Key {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var ks []keys.Key
+	for _, k := range p.keys {
+		if span.Contains(k) {
+			ks = append(ks, k)
+		}
+	}
+	if len(ks) < samplesMin {
+		return nil
+	}
+	slices.SortFunc(ks, keys.Key.Compare)
+	var best keys.Key
+	most := 0
+	for i := 1; i < len(ks); i++ {
+		if side := min(i, len(ks)-i); !ks[i].Equal(ks[i-1]) && side > most {
+			best, most = ks[i], side
+		}
+	}
+	if float64(most) < sideMin*float64(len(ks)) || !span.Start.Less(best) {
+		return nil
+	}
+	return best
+}
+
+// rate is how many requests a range gets in a second, lately.
+func (o *origins) rate() float64 {
+	l := o.load.Load()
+	if l == nil {
+		return 0
+	}
+	return l.PerSecond()
+}
+
+// considerHot splits a range that has too many requests, or goes on sampling them; it reports whether it splits.
+func (s *Store) considerHot(ctx context.Context, e *entry, clk time.Duration) bool {
+	d, l := e.r.Desc(), &e.load
+	threshold := float64(s.o.Settings.Int(setting.LoadSplitThreshold))
+	p := l.sampler.Load()
+	if d.Start.Less(keys.TablePrefix) || !s.o.Settings.Known() || !s.o.Settings.Bool(setting.LoadSplit) || l.rate() < threshold {
+		if p != nil {
+			l.sampler.Store(nil)
+		}
+		return false
+	}
+	if p == nil || clk-p.since > sampleGiveUp {
+		p = &sampler{since: clk, dice: s.o.Host.Dice, every: uint64(max(1, l.rate()/samplesPerSecond))}
+		l.sampler.Store(p)
+		return false
+	}
+	if clk-p.since < sampleFor || len(e.admin) > 0 {
+		return false
+	}
+	at := p.halves(d.Span())
+	if at == nil {
+		return false
+	}
+	s.inBackground(ctx, e, func(ctx context.Context) error {
+		// The sides' counts begin anew.
+		l.sampler.Store(nil)
+		l.forget.Store(true)
+		s.Metrics.SplitsByLoad.Add(1)
+		s.log.Info("range change", "range", uint64(d.ID), "kind", "split", "reason", "load", "requests per second", l.rate())
+		return s.split(ctx, d.ID, meant{of: d.Span()}, &kv.AdminSplitRequest{Key: at, Keep: s.o.Clock.Now().Add(hotApart)})
+	})
+	return true
+}
+
+// tooHot reports whether neighbours would be split again by their load if they were merged.
+func (s *Store) tooHot(requests float64) bool {
+	return s.o.Settings.Bool(setting.LoadSplit) && requests > float64(s.o.Settings.Int(setting.LoadSplitThreshold))/2
+}
+
+// told is what others hear of this store's requests: it changes only if they do by much, for each change is told to all nodes.
+func told(was, now float64) float64 {
+	if d := now - was; d > max(10, was/10) || -d > max(10, was/10) || now == 0 {
+		return now
+	}
+	return was
+}
