@@ -47,8 +47,8 @@
 // them hash its state as of that place (replica.R4); the leaseholder collects the hashes, and stops the nodes of those that differ.
 //
 // Descriptors are changed by ordinary transactions (DB), anchored in the range itself, whose commit carries the change.
-// The store never picks a node by itself: placement decides by the configurations that the node knows. Whoever asks for it, a change that places a replica is only
-// carried out where the configuration in force lets it.
+// The store never picks a node by itself: placement decides by the configurations that the node knows. A change that places a replica, placement's or an
+// administrator's, is only carried out where the configuration in force lets it.
 //
 // # Invariants
 //
