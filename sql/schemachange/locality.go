@@ -86,6 +86,8 @@ func (c *change) relocate(t *catalog.Table, to catalog.Relocation) error {
 		x.Columns, x.Implicit = slices.Clone(x.Columns[x.Implicit:]), 0
 		if to.Column != 0 {
 			x.LeadWithRegion(to.Column)
+		} else {
+			x.PartitionZones = nil // those of the regions
 		}
 	}
 	x := *t.Primary()

@@ -41,9 +41,7 @@ type Cluster struct {
 	Nodes []*Node
 	// NewsDelay is the time that messages about schema changes take from node to node, in nanoseconds.
 	NewsDelay atomic.Int64
-	// Regions are those in which the cluster has nodes; nil: any name is that of one.
-	Regions []string
-	meet    atomic.Pointer[func(*kv.Batch)]
+	meet      atomic.Pointer[func(*kv.Batch)]
 }
 
 // Meet makes f be called with each batch before it is sent. So statements that f runs in other sessions precede the batch.
@@ -145,12 +143,7 @@ func NewIn(t testing.TB, n int, nodes []virtual.NodeRow) *Cluster {
 		registry := system.Builtins()
 		nd.Schema = schemachange.New(schemachange.Options{DB: nd.DB, Clock: ck, Host: h, Leases: nd.Leases, Jobs: nd.Jobs, Sequences: seqs,
 			Settings: settings, Registry: registry, Satisfied: satisfied, Verifier: func(p string) (string, error) { return "SCRAM-SHA-256$" + p, nil },
-			Regions: func() []string {
-				if c.Regions != nil || regions == nil {
-					return c.Regions
-				}
-				return regions()
-			}})
+			Regions: regions})
 		provider := virtual.New(virtual.Options{Catalog: computed, Registry: registry, Leases: nd.Leases, Sequences: seqs, Jobs: nd.Jobs, NodeID: nodeID, Cluster: facts})
 		nd.Virtual = provider
 		nd.Server = session.NewServer(session.Services{Host: h, Clock: ck, DB: nd.DB, NodeID: nodeID, Catalog: nd.Leases, Schema: nd.Schema,
