@@ -358,7 +358,8 @@ func (d *tableDef) generatedText(e tree.Expr, name string) string {
 	b := d.b
 	_, sc := b.newRow(d.draft, d.name.Name)
 	c := &exprContext{scope: sc, clause: "column generation expressions", noSubquery: true}
-	x := b.assign(b.expr(c, e), d.draft.ColumnByName(name), e)
+	col := d.draft.ColumnByName(name)
+	x := b.assign(b.labels(b.expr(c, e), col.Type), col, e)
 	if scalar.VolatilityOf(x) != scalar.Immutable {
 		b.fail(sqlstate.InvalidObjectDefinition, e, "generation expression is not immutable")
 	}
@@ -370,6 +371,42 @@ func (d *tableDef) generatedText(e tree.Expr, name string) string {
 		}
 	})
 	return scalar.FormatStored(x)
+}
+
+// labels makes the results of a CASE that are string constants values of an enum, if that is wanted: to PostgreSQL they are texts. A region column is so computed from
+// others (CRDB'22 §2.3.2).
+func (b *builder) labels(e scalar.Expr, t *types.T) scalar.Expr {
+	c, ok := e.(*scalar.Case)
+	if !ok || t.Kind != types.KindEnum || c.T.Kind != types.KindText {
+		return e
+	}
+	label := func(e scalar.Expr) scalar.Expr {
+		if k, ok := e.(*scalar.Const); ok && !k.Value.IsNull() {
+			return b.coerce(&scalar.Const{Value: k.Value, T: types.Unknown}, t, types.CastExplicit, nil)
+		}
+		return b.labels(e, t)
+	}
+	out := &scalar.Case{T: t}
+	all := true
+	add := func(e scalar.Expr) scalar.Expr {
+		x := label(e)
+		all = all && x.Type().Kind == types.KindEnum
+		return x
+	}
+	for _, w := range c.Whens {
+		out.Whens = append(out.Whens, scalar.When{Cond: w.Cond, Result: add(w.Result)})
+	}
+	if c.Else != nil {
+		if k, ok := c.Else.(*scalar.Const); ok && k.Value.IsNull() {
+			out.Else = &scalar.Const{Value: types.Null, T: t}
+		} else {
+			out.Else = add(c.Else)
+		}
+	}
+	if !all {
+		return e
+	}
+	return out
 }
 
 // constraint names and appends a constraint.

@@ -93,6 +93,14 @@ func (d *Database) Settled(region string) bool {
 	return d.HasRegion(region) && !slices.Contains(d.Changing, region)
 }
 
+// SettledRegions are the regions in which rows and tables may get their home.
+func (d *Database) SettledRegions() []string {
+	if len(d.Changing) == 0 {
+		return d.Regions
+	}
+	return slices.DeleteFunc(slices.Clone(d.Regions), func(r string) bool { return slices.Contains(d.Changing, r) })
+}
+
 // SuperRegionOf is the super region of a region; nil if it is in none.
 func (d *Database) SuperRegionOf(region string) *SuperRegion {
 	for i := range d.SuperRegions {

@@ -98,6 +98,24 @@ func mayMakeMultiRegion(db *catalog.Database) error {
 		WithHint("Discard it first: ALTER DATABASE %s CONFIGURE ZONE DISCARD.", quoteIdent(db.Name))
 }
 
+// notPartitioned refuses the first region of a database with partitioned tables: regions partition them.
+func (c *change) notPartitioned(db *catalog.Database) error {
+	return c.Catalog.EachRelation(db.ID, func(t *catalog.Table) error {
+		for i := range t.Indexes {
+			x := &t.Indexes[i]
+			if t.Dropped || x.Partitioning == nil {
+				continue
+			}
+			e := sqlstate.New(sqlstate.ObjectNotInPrerequisite, "cannot set the primary region of database \"%s\": it has tables with PARTITION BY", db.Name)
+			if x.Primary {
+				return e.WithDetail("Table \"%s\" is partitioned.", t.Name).WithHint("ALTER TABLE %s PARTITION BY NOTHING", quoteIdent(t.Name))
+			}
+			return e.WithDetail("Index \"%s\" of table \"%s\" is partitioned.", x.Name, t.Name).WithHint("ALTER INDEX %s PARTITION BY NOTHING", quoteIdent(x.Name))
+		}
+		return nil
+	})
+}
+
 func (c *change) setPrimaryRegion(db *catalog.Database, region string) error {
 	if err := c.mustBeRegion(region); err != nil {
 		return err
@@ -111,6 +129,9 @@ func (c *change) setPrimaryRegion(db *catalog.Database, region string) error {
 		} else if t != nil && t.Database == db.ID {
 			return sqlstate.New(sqlstate.DuplicateObject, "type \"%s\" already exists", catalog.RegionEnumName).
 				WithHint("The enum of the regions needs its name: rename the type.")
+		}
+		if err := c.notPartitioned(db); err != nil {
+			return err
 		}
 		db.PrimaryRegion, db.Regions = region, []string{region}
 		if err := c.makeRegionEnum(db); err != nil {

@@ -53,7 +53,7 @@ func (e *environment) DatabaseRegions(ctx context.Context) (string, []string, er
 	if err != nil || db == nil {
 		return "", nil, err
 	}
-	return db.PrimaryRegion, db.Regions, nil
+	return db.PrimaryRegion, db.SettledRegions(), nil
 }
 
 // SearchPath implements system.Environment.
