@@ -117,6 +117,23 @@ func (t *Txn) CheckScan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue,
 	return rows, resume, nil
 }
 
+// CheckScans is CheckScan of several spans, each completely, in parallel over their ranges.
+func (t *Txn) CheckScans(ctx context.Context, spans []keys.Span) ([][]kv.KeyValue, error) {
+	if !t.Weak() {
+		return t.ScanMany(ctx, spans, ScanOptions{})
+	}
+	lists, err := t.ScanMany(ctx, spans, ScanOptions{Lock: kv.KeyShared})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range spans {
+		if t.protocol(s.Start) == kv.Leader {
+			t.leader.NoteCheck(keys.Span{Start: s.Start, End: s.Stop()}, false)
+		}
+	}
+	return lists, nil
+}
+
 // noteLocked remembers rows that a locking read has returned.
 func (t *Txn) noteLocked(lock kv.LockStrength, rows []kv.KeyValue) {
 	if lock < kv.Shared || t.core.Level() != kv.ReadCommitted {

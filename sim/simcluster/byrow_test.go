@@ -2,13 +2,17 @@ package simcluster_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"meridian/sim"
 	"meridian/sim/simcluster"
@@ -83,4 +87,113 @@ func TestRegionalByRow(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestUniqueAcrossRegions: clients in all regions, at all levels of isolation, insert rows with keys of a few, upsert them, change them and move them to
+// other regions, in statements and in transactions, while leases move. No two rows ever have one key (exec.X7).
+func TestUniqueAcrossRegions(t *testing.T) {
+	for seed := range uint64(2) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { uniqueAcrossRegions(t, seed) })
+		})
+	}
+}
+
+func uniqueAcrossRegions(t *testing.T, seed uint64) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	c := threeContinents(t)
+	root := connect(t, c, 0)
+	exec(t, root, `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+	admin := connectTo(t, c, 0, "movr")
+	exec(t, admin, `CREATE TABLE users (id int PRIMARY KEY, email int UNIQUE, n int NOT NULL DEFAULT 0) LOCALITY REGIONAL BY ROW`)
+	homed(t, c, admin, "users", 3, 2)
+	regions := []string{"us-east1", "us-west1", "europe-west1"}
+	var mu sync.Mutex
+	outcomes := map[string]int{}
+	running := map[int][]string{}
+	time.AfterFunc(90*time.Second, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for i, r := range running {
+			t.Log(i, "is running", r)
+		}
+		t.Log(placesOf(t, c, admin, "users"))
+	})
+	var clients sync.WaitGroup
+	for i := range 9 {
+		level := []string{"serializable", "repeatable read", "read committed"}[i%3]
+		clients.Go(func() {
+			rng := rand.New(rand.NewPCG(seed, uint64(i)))
+			conn, err := c.Connect(ctx, i, "movr")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close(ctx)
+			exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
+			statement := func() (q string) {
+				defer func() { mu.Lock(); running[i] = append(running[i], q); mu.Unlock() }()
+				id, email, region := rng.IntN(8), rng.IntN(8), regions[rng.IntN(3)]
+				return []string{
+					fmt.Sprintf("INSERT INTO users (id, email) VALUES (%d, %d)", id, email),
+					fmt.Sprintf("INSERT INTO users (id, email, crdb_region) VALUES (%d, %d, '%s')", id, email, region),
+					fmt.Sprintf("INSERT INTO users (id, email) VALUES (%d, %d) ON CONFLICT (id) DO UPDATE SET email = excluded.email", id, email),
+					fmt.Sprintf("INSERT INTO users (id, email) VALUES (%d, %d) ON CONFLICT DO NOTHING", id, email),
+					fmt.Sprintf("UPSERT INTO users (id, email) VALUES (%d, %d)", id, email),
+					fmt.Sprintf("UPDATE users SET email = %d WHERE id = %d", email, id),
+					fmt.Sprintf("UPDATE users SET id = %d WHERE email = %d", id, email),
+					fmt.Sprintf("UPDATE users SET crdb_region = '%s', n = n + 1 WHERE id = %d", region, id),
+					fmt.Sprintf("DELETE FROM users WHERE id = %d", id),
+				}[rng.IntN(9)]
+			}
+			for range 12 {
+				start := time.Now()
+				var err error
+				mu.Lock()
+				running[i] = []string{level}
+				mu.Unlock()
+				if rng.IntN(2) == 0 {
+					_, err = conn.Exec(ctx, statement())
+				} else {
+					err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+						for range 2 {
+							if _, err := tx.Exec(ctx, statement()); err != nil {
+								return err
+							}
+						}
+						return nil
+					})
+				}
+				what := "ok"
+				var pg *pgconn.PgError
+				if errors.As(err, &pg) {
+					what = pg.Code
+					if pg.Code != "40001" && pg.Code != "40P01" && pg.Code != "23505" {
+						t.Errorf("at %s: %v", level, err)
+					}
+				} else if err != nil {
+					t.Errorf("at %s: %v", level, err)
+				}
+				if took := time.Since(start); took > 10*time.Second {
+					t.Log(level, took, what)
+				}
+				mu.Lock()
+				outcomes[level+" "+what]++
+				mu.Unlock()
+			}
+		})
+	}
+	clients.Wait()
+	for _, key := range []string{"id", "email"} {
+		var twice int
+		q := "SELECT count(*) FROM (SELECT " + key + " + 0 AS k FROM users) x GROUP BY k ORDER BY 1 DESC LIMIT 1"
+		if err := admin.QueryRow(ctx, q).Scan(&twice); err != nil {
+			t.Fatal(err)
+		}
+		if twice > 1 {
+			t.Errorf("%d rows have one value of %s", twice, key)
+		}
+	}
+	t.Log(outcomes)
 }

@@ -232,15 +232,15 @@ func (r *run) check(events []fkEvent) (*failure, error) {
 			}
 			if in.action(e) != catalog.Restrict {
 				// Another row may have taken the key.
-				k, err := in.parentKey.parentOf(e.vals)
+				k, others, err := in.parentKey.parentOf(e.vals)
 				if err != nil {
 					return err
 				}
-				vs, err := r.checkMany([]keys.Key{k})
+				vs, err := r.checkMany(append(others, k))
 				if err != nil {
 					return err
 				}
-				if vs[0] != nil {
+				if slices.ContainsFunc(vs, func(v []byte) bool { return v != nil }) {
 					return nil
 				}
 			}
@@ -254,13 +254,13 @@ func (r *run) check(events []fkEvent) (*failure, error) {
 	return first, nil
 }
 
-// parentOf is the parent's key for values of the parent's own types.
-func (o *fkOut) parentOf(vals types.Row) (keys.Key, error) {
+// parentOf are the parent's keys for values of the parent's own types.
+func (o *fkOut) parentOf(vals types.Row) (keys.Key, []keys.Key, error) {
 	in := make(types.Row, len(o.perm))
 	for i, p := range o.perm {
 		in[i] = vals[p]
 	}
-	return o.index.codec.appendPrefix(nil, in)
+	return o.keysOf(in, types.Null)
 }
 
 // children finds the rows that refer to a key.
@@ -273,8 +273,9 @@ type children struct {
 	// codec reads the child's rows by the foreign key's columns; without an index the whole table is read.
 	index   *catalog.Index
 	codec   *indexCodec
-	perm    []int       // index key column i is foreign key column perm[i]
-	pk      *rowDecoder // primary key from an entry of index
+	perm    []int         // index key column i is foreign key column perm[i]
+	regions []types.Datum // all regions, if the index has them in front of those columns
+	pk      *rowDecoder   // primary key from an entry of index
 	primary *indexCodec
 }
 
@@ -285,8 +286,12 @@ func newChildren(fk *catalog.ForeignKey, child, parent *catalog.Table) (*childre
 		if idx.State != catalog.Public || idx.Predicate != "" {
 			continue
 		}
-		if perm := permutation(idx, fk.Columns); perm != nil {
+		if perm := permutation(idx.Columns, fk.Columns); perm != nil {
 			c.index, c.perm = idx, perm
+			break
+		}
+		if perm := permutation(idx.UserColumns(), fk.Columns); perm != nil && idx.Implicit > 0 {
+			c.index, c.perm, c.regions = idx, perm, regionValues(child)
 			break
 		}
 	}
@@ -331,6 +336,15 @@ func (c *children) with(r *run, vals []types.Row, one bool, f func(i int, primar
 			return nil, err
 		}
 		return c.primary.appendPrefix(nil, pk)
+	}
+	if c.regions != nil {
+		return c.inRegions(r, vals, one, func(i int, p *kv.KeyValue) error {
+			k, err := primary(p)
+			if err != nil {
+				return err
+			}
+			return f(i, k)
+		})
 	}
 	if c.perm != nil {
 		key := make(types.Row, len(c.perm))

@@ -42,6 +42,18 @@ type uniqueCheck struct {
 	codec *indexCodec
 }
 
+// homes are the values of the index's implicit columns: all regions, or none.
+func (u *uniqueCheck) homes() []types.Row {
+	if u.index.Implicit == 0 {
+		return []types.Row{nil}
+	}
+	var out []types.Row
+	for _, v := range regionValues(u.table) {
+		out = append(out, types.Row{v})
+	}
+	return out
+}
+
 // deferrable notes a row's new key of a deferrable unique index.
 func (m *mutation) deferrable(w *tableWriter, iw *indexWriter, row types.Row) error {
 	if !iw.index.Deferrable {
@@ -92,17 +104,19 @@ func (r *run) postpone(checks []fkEvent) ([]fkEvent, error) {
 // first row that shares it.
 func (r *run) checkUnique(events []fkEvent) (*failure, error) {
 	u, vals := events[0].unique, events[0].vals
-	span, ok, err := u.codec.span(vals, nil, false, nil, false)
-	if err != nil || !ok {
-		return nil, err
-	}
 	found := 0
-	for rest := &span; rest != nil && found <= len(events); {
-		var page []kv.KeyValue
-		if page, rest, err = r.checkScan(txn.ScanOptions{Span: *rest, MaxRows: int64(max(2, len(events)+1-found))}); err != nil {
+	for _, home := range u.homes() {
+		span, ok, err := u.codec.span(append(home, vals[u.index.Implicit:]...), nil, false, nil, false)
+		if err != nil || !ok {
 			return nil, err
 		}
-		found += len(page)
+		for rest := &span; rest != nil && found <= len(events); {
+			var page []kv.KeyValue
+			if page, rest, err = r.checkScan(txn.ScanOptions{Span: *rest, MaxRows: int64(max(2, len(events)+1-found))}); err != nil {
+				return nil, err
+			}
+			found += len(page)
+		}
 	}
 	if found < 2 {
 		return nil, nil
@@ -114,7 +128,8 @@ func (r *run) checkUnique(events []fkEvent) (*failure, error) {
 	e := sqlstate.New(sqlstate.UniqueViolation, "duplicate key value violates unique constraint \"%s\"", u.index.Name)
 	t := u.table
 	e.Table, e.TableID, e.Constraint = t.Name, uint32(t.ID), u.index.Name
-	e.RowOf, e.Values = uint32(t.ID), "Key "+keyText(t, keyOrdinals(t, u.index), vals)+" already exists."
+	n := u.index.Implicit
+	e.RowOf, e.Values = uint32(t.ID), "Key "+keyText(t, keyOrdinals(t, u.index)[n:], vals[n:])+" already exists."
 	return &failure{at, e}, nil
 }
 
@@ -219,7 +234,7 @@ func (d *deferredEvents) add(c *DeferredCheck) error {
 		o := &fkCheck{fk: e.out.fk, vals: c.Values}
 		if !slices.ContainsFunc(c.Values, types.Datum.IsNull) {
 			var err error
-			if o.key, err = o.fk.key(d.r, c.Values); err != nil {
+			if o, err = o.fk.check(d.r, nil, c.Values); err != nil {
 				return err
 			}
 		}

@@ -21,6 +21,9 @@ type fkOut struct {
 	perm   []int        // index key column i is foreign key column perm[i]
 	types  []*types.T   // the parent's types of the index key columns
 	self   bool
+	// regions are all regions if the parent has one in front of its key; the parent may be in any of them. from is the child's region column, or -1.
+	regions []types.Datum
+	from    int
 }
 
 // fkIn is a foreign key of some table that points at the table that is written.
@@ -43,6 +46,8 @@ type fkCheck struct {
 	key  keys.Key
 	vals types.Row
 	seq  int
+	// others are the parent's keys in further regions.
+	others []keys.Key
 }
 
 // fkEvent is work for the end of the statement: a removed key of a parent (in), a row that needs a parent (out), or a key of
@@ -146,9 +151,9 @@ func ordinals(t *catalog.Table, ids []catalog.ColumnID) []int {
 	return out
 }
 
-// permutation finds for each of the index's leading len(cols) key columns its place in cols, or nil.
-func permutation(idx *catalog.Index, cols []catalog.ColumnID) []int {
-	if len(idx.Columns) < len(cols) {
+// permutation finds for each of an index's leading len(cols) key columns its place in cols, or nil.
+func permutation(key []catalog.IndexColumn, cols []catalog.ColumnID) []int {
+	if len(key) < len(cols) {
 		return nil
 	}
 	perm := make([]int, len(cols))
@@ -156,7 +161,7 @@ func permutation(idx *catalog.Index, cols []catalog.ColumnID) []int {
 next:
 	for i := range cols {
 		for j, c := range cols {
-			if c == idx.Columns[i].Column && !used[j] {
+			if c == key[i].Column && !used[j] {
 				perm[i], used[j] = j, true
 				continue next
 			}
@@ -167,31 +172,87 @@ next:
 }
 
 func newFKOut(fk *catalog.ForeignKey, child, parent *catalog.Table) (*fkOut, error) {
-	o := &fkOut{fk: fk, child: child, parent: parent, cols: ordinals(child, fk.Columns), self: child.ID == parent.ID}
+	o := &fkOut{fk: fk, child: child, parent: parent, cols: ordinals(child, fk.Columns), self: child.ID == parent.ID, from: child.Ordinal(child.RegionColumn)}
+	for _, implicit := range []bool{false, true} {
+		if found, err := o.find(implicit); found || err != nil {
+			return o, err
+		}
+	}
+	return nil, sqlstate.New(sqlstate.InvalidForeignKey, "there is no unique constraint matching given keys for referenced table \"%s\"", parent.Name)
+}
+
+// find chooses the parent's index; implicit: one whose region column is not among the referenced columns.
+func (o *fkOut) find(implicit bool) (bool, error) {
+	fk, parent := o.fk, o.parent
 	for i := range parent.Indexes {
 		idx := &parent.Indexes[i]
-		if !idx.Unique && !idx.Primary || idx.State != catalog.Public || len(idx.Columns) != len(fk.RefColumns) || idx.Predicate != "" {
+		key := idx.Columns
+		if implicit {
+			key = idx.UserColumns()
+		}
+		if !idx.Unique && !idx.Primary || idx.State != catalog.Public || len(key) != len(fk.RefColumns) || idx.Predicate != "" || implicit && idx.Implicit == 0 {
 			continue
 		}
-		perm := permutation(idx, fk.RefColumns)
+		perm := permutation(key, fk.RefColumns)
 		if perm == nil {
 			continue
 		}
 		c, err := newIndexCodec(parent, idx)
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		o.index, o.perm = &indexWriter{index: idx, codec: c}, perm
-		for _, ord := range keyOrdinals(parent, idx) {
-			o.types = append(o.types, parent.Columns[ord].Type)
+		for _, c := range key {
+			o.types = append(o.types, parent.Column(c.Column).Type)
 		}
-		return o, nil
+		if implicit {
+			o.regions = regionValues(parent)
+		}
+		return true, nil
 	}
-	return nil, sqlstate.New(sqlstate.InvalidForeignKey, "there is no unique constraint matching given keys for referenced table \"%s\"", parent.Name)
+	return false, nil
 }
 
-// key is the parent's index key for foreign key values.
-func (o *fkOut) key(r *run, vals types.Row) (keys.Key, error) {
+// check is the check that there is a parent for foreign key values of a row. It is looked for in the row's own region first.
+func (o *fkOut) check(r *run, row, vals types.Row) (*fkCheck, error) {
+	in, err := o.parentKey(r, vals)
+	if err != nil {
+		return nil, err
+	}
+	c := &fkCheck{fk: o, vals: vals}
+	home := types.Null
+	if row != nil && o.from >= 0 {
+		home = row[o.from]
+	}
+	c.key, c.others, err = o.keysOf(in, home)
+	return c, err
+}
+
+// keysOf are the keys that the parent with key values may have; in home, if it is not NULL, before other regions.
+func (o *fkOut) keysOf(in types.Row, home types.Datum) (first keys.Key, others []keys.Key, err error) {
+	if o.regions == nil {
+		first, err = o.index.codec.appendPrefix(nil, in)
+		return first, nil, err
+	}
+	for _, v := range o.regions {
+		k, err := o.index.codec.appendPrefix(nil, append(types.Row{v}, in...))
+		if err != nil {
+			return nil, nil, err
+		}
+		if !home.IsNull() && home.Int() == v.Int() {
+			first = k
+			continue
+		}
+		others = append(others, k)
+	}
+	if first == nil {
+		first, others = others[0], others[1:]
+	}
+	return first, others, nil
+}
+
+// parentKey are foreign key values in the order and with the types of the parent's key.
+func (o *fkOut) parentKey(r *run, vals types.Row) (types.Row, error) {
 	in := make(types.Row, len(o.perm))
 	for i, p := range o.perm {
 		d := vals[p]
@@ -204,7 +265,7 @@ func (o *fkOut) key(r *run, vals types.Row) (keys.Key, error) {
 		}
 		in[i] = d
 	}
-	return o.index.codec.appendPrefix(nil, in)
+	return in, nil
 }
 
 func (b *builder) newFKIn(fk *catalog.ForeignKey, child, parent *catalog.Table) (*fkIn, error) {
@@ -319,14 +380,15 @@ func (m *mutation) outgoingOne(o *fkOut, w *tableWriter, after, before types.Row
 		return nil
 	}
 	vals = pick(after, o.cols)
-	k, err := o.key(m.r, vals)
+	c, err := o.check(m.r, after, vals)
 	if err != nil {
 		return err
 	}
+	k := c.key
 	if o.self || o.fk.Deferrable || m.cascades {
 		// The statement may insert the parent later, or a deferred check may allow that; and a later action may change the
 		// row again.
-		return m.r.event(fkEvent{out: &fkCheck{fk: o, key: k, vals: vals}, vals: vals})
+		return m.r.event(fkEvent{out: c, vals: vals})
 	}
 	if _, ok := m.seen[string(k)]; ok {
 		return nil
@@ -336,7 +398,8 @@ func (m *mutation) outgoingOne(o *fkOut, w *tableWriter, after, before types.Row
 	}
 	m.seen[string(k)] = struct{}{}
 	m.r.seq++
-	m.checks = append(m.checks, fkCheck{o, k, vals, m.r.seq})
+	c.seq = m.r.seq
+	m.checks = append(m.checks, *c)
 	return nil
 }
 
@@ -425,13 +488,46 @@ func (r *run) missingParents(checks []fkCheck) (missing []int, err error) {
 		if err != nil {
 			return nil, err
 		}
+		var away []int
 		for i, v := range vs {
-			if v == nil {
-				missing = append(missing, from[i])
+			if v != nil {
+				continue
+			}
+			if at := from[i]; len(checks[at].others) > 0 {
+				away = append(away, at)
+			} else {
+				missing = append(missing, at)
 			}
 		}
+		if away, err = r.missingElsewhere(checks, away); err != nil {
+			return nil, err
+		}
+		missing = append(missing, away...)
 	}
 	slices.Sort(missing)
+	return missing, nil
+}
+
+// missingElsewhere are the checks whose parents are in none of the further regions, which are asked at the same time.
+func (r *run) missingElsewhere(checks []fkCheck, away []int) (missing []int, err error) {
+	var ks []keys.Key
+	for _, at := range away {
+		ks = append(ks, checks[at].others...)
+	}
+	if len(ks) == 0 {
+		return nil, nil
+	}
+	vs, err := r.checkMany(ks)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range away {
+		n := len(checks[at].others)
+		if !slices.ContainsFunc(vs[:n], func(v []byte) bool { return v != nil }) {
+			missing = append(missing, at)
+		}
+		vs = vs[n:]
+	}
 	return missing, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
 	"meridian/sql/types"
+	"meridian/txn"
 )
 
 // Uniqueness over all regions (CRDB'22 §4.1). An index of a table that is REGIONAL BY ROW has the region in front, so a condition on its entry
@@ -52,12 +53,17 @@ func (b *builder) worldwide(t *catalog.Table, iw *indexWriter) error {
 			}
 		}
 	}
-	w := &worldwide{region: region}
-	for _, v := range t.Regions() {
-		w.values = append(w.values, types.NewInt(v.Place))
-	}
-	iw.world = w
+	iw.world = &worldwide{region, regionValues(t)}
 	return nil
+}
+
+// regionValues are all values of a table's region column.
+func regionValues(t *catalog.Table) []types.Datum {
+	var out []types.Datum
+	for _, v := range t.Regions() {
+		out = append(out, types.NewInt(v.Place))
+	}
+	return out
 }
 
 // determines reports whether an expression over the table's ordinals plus one reads only columns of an index's key.
@@ -249,4 +255,74 @@ func isUnique(n opt.Node, id scalar.ColumnID) bool {
 		}
 	}
 	return false
+}
+
+// regionSpans bounds the spans that children asks for at the same time.
+const regionSpans = 1024
+
+// inRegions is with for rows of the child that may be in all regions, which are asked at the same time.
+func (c *children) inRegions(r *run, vals []types.Row, one bool, f func(i int, p *kv.KeyValue) error) error {
+	step := max(1, regionSpans/len(c.regions))
+	for from := 0; from < len(vals); from += step {
+		part := vals[from:min(from+step, len(vals))]
+		var spans []keys.Span
+		var of []int
+		key := make(types.Row, 1+len(c.perm))
+		for i := range part {
+			for j, p := range c.perm {
+				key[1+j] = part[i][p]
+			}
+			for _, v := range c.regions {
+				key[0] = v
+				s, ok, err := c.codec.span(key, nil, false, nil, false)
+				if err != nil {
+					return err
+				}
+				if ok {
+					spans, of = append(spans, s), append(of, from+i)
+				}
+			}
+		}
+		lists, err := r.checkScans(spans)
+		last := -1
+		for j := range spans {
+			i := of[j]
+			switch {
+			case one && last == i:
+			case tooLarge(err):
+				// Page by page, each region after the other.
+				if e := c.scan(r, spans[j], one, func(p *kv.KeyValue) (bool, error) {
+					last = i
+					return one, f(i, p)
+				}); e != nil {
+					return e
+				}
+			case err != nil:
+				return err
+			default:
+				for n := range lists[j] {
+					if last = i; n > 0 && one {
+						break
+					}
+					if err := f(i, &lists[j][n]); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// spansChecker is implemented by a KV whose scans for a constraint hold at the commit.
+type spansChecker interface {
+	CheckScans(ctx context.Context, spans []keys.Span) ([][]kv.KeyValue, error)
+}
+
+// checkScans reads spans to check a constraint, at the same time.
+func (r *run) checkScans(spans []keys.Span) ([][]kv.KeyValue, error) {
+	if c, ok := r.kv.(spansChecker); ok {
+		return c.CheckScans(r.ctx, spans)
+	}
+	return r.kv.ScanMany(r.ctx, spans, txn.ScanOptions{})
 }
