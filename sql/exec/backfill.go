@@ -249,7 +249,8 @@ func (f *Backfill) duplicate(key keys.Key, value []byte) error {
 	ords := keyOrdinals(f.table, f.iw.index)
 	row := make(types.Row, len(ords))
 	if err := f.iw.keyed.decode(key, value, row); err == nil {
-		e.Detail = "Key " + keyText(f.table, ords, row) + " is duplicated."
+		n := f.iw.index.Implicit
+		e.Detail = "Key " + keyText(f.table, ords[n:], row[n:]) + " is duplicated."
 	}
 	return e
 }

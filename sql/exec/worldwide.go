@@ -326,3 +326,80 @@ func (r *run) checkScans(spans []keys.Span) ([][]kv.KeyValue, error) {
 	}
 	return r.kv.ScanMany(r.ctx, spans, txn.ScanOptions{})
 }
+
+// CheckRegions fails if rows of different regions have one key of an index that is worldwide unique and has all of its entries. The entries of each
+// region are in the order of their keys, so those of all regions are merged.
+func (f *Backfill) CheckRegions(ctx context.Context, t KV) error {
+	x, table := f.iw.index, f.table
+	if !table.Worldwide(x) {
+		return nil
+	}
+	parts, err := f.regionParts()
+	if err != nil {
+		return err
+	}
+	row := make(types.Row, len(x.Columns))
+	var last []byte
+	for {
+		var next *regionPart
+		for _, p := range parts {
+			if err := p.fill(ctx, t); err != nil {
+				return err
+			}
+			if len(p.page) > 0 && (next == nil || bytes.Compare(p.key(), next.key()) < 0) {
+				next = p
+			}
+		}
+		if next == nil {
+			return ctx.Err()
+		}
+		e := next.page[0]
+		if bytes.Equal(next.key(), last) {
+			if err := f.iw.keyed.decode(e.Key, e.Value, row); err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(row, types.Datum.IsNull) {
+				return f.duplicate(e.Key, e.Value)
+			}
+		}
+		last = append(last[:0], next.key()...)
+		next.page = next.page[1:]
+	}
+}
+
+// regionPart reads the entries of one region in order.
+type regionPart struct {
+	prefix int // the length of what all of its keys begin with
+	rest   *keys.Span
+	page   []kv.KeyValue
+}
+
+func (f *Backfill) regionParts() (out []*regionPart, err error) {
+	for _, v := range regionValues(f.table) {
+		k, err := f.iw.codec.appendPrefix(nil, types.Row{v})
+		if err != nil {
+			return nil, err
+		}
+		span, ok, err := f.iw.codec.span(types.Row{v}, nil, false, nil, false)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			out = append(out, &regionPart{prefix: len(k), rest: &span})
+		}
+	}
+	return out, nil
+}
+
+// key is the first entry's key without the region.
+func (p *regionPart) key() []byte { return p.page[0].Key[p.prefix:] }
+
+// fill reads the next page if there is none.
+func (p *regionPart) fill(ctx context.Context, t KV) (err error) {
+	for len(p.page) == 0 && p.rest != nil {
+		if p.page, p.rest, err = t.Scan(ctx, txn.ScanOptions{Span: *p.rest, TargetBytes: pageBytes}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

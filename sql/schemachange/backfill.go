@@ -83,7 +83,10 @@ func (e *Executor) fillIndex(ctx context.Context, r *job.Run, t *catalog.Table, 
 		}
 		under, next = e.startLoad(ctx, c, at), c.Rest
 	}
-	return finish()
+	if err := finish(); err != nil {
+		return err
+	}
+	return e.o.DB.Run(ctx, txn.TxnOptions{Name: "backfill"}, func(ctx context.Context, tx *txn.Txn) error { return b.CheckRegions(ctx, tx) })
 }
 
 // readChunk reads a chunk of rows, makes their entries, and says at which timestamp.

@@ -98,7 +98,7 @@ func (c *change) fillHere(t *catalog.Table, x *catalog.Index) error {
 		}
 	}
 	c.kv.StepStatement()
-	return nil
+	return b.CheckRegions(c.ctx, c.kv)
 }
 
 func (c *change) dropIndexes(s *bind.DropIndex) error {
