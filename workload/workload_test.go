@@ -187,3 +187,50 @@ func TestOutcomes(t *testing.T) {
 		}
 	}
 }
+
+// pacedScript is a script whose workers wait, and that reports.
+type pacedScript struct {
+	script
+	terminals atomic.Int64
+	reported  *Result
+}
+
+func (s *pacedScript) Terminal(ctx context.Context, id int, dice *rand.Rand) (func(context.Context), Step, error) {
+	s.terminals.Add(int64(1 + id))
+	step, err := s.Worker(ctx, dice)
+	return func(context.Context) { time.Sleep(20 * time.Millisecond) }, step, err
+}
+
+func (s *pacedScript) Report(_ io.Writer, r *Result) { s.reported = r }
+
+// TestRunPaces: waits are no part of latencies, the ramp is not counted, kinds are, and each worker is connected by its number.
+func TestRunPaces(t *testing.T) {
+	url, _, _ := fakeServer(t)
+	w := &pacedScript{}
+	var numbers [3]atomic.Int64 // of -1, 0, 1
+	r, err := Run(t.Context(), w, Options{Concurrency: 2, Duration: 400 * time.Millisecond, Ramp: 200 * time.Millisecond, Quiet: true,
+		Connect: func(ctx context.Context, worker, attempt int) (*pgx.Conn, error) {
+			numbers[worker+1].Add(1)
+			return pgx.Connect(ctx, url)
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.terminals.Load() != 3 || w.reported == nil {
+		t.Errorf("terminals %d, report %v", w.terminals.Load(), w.reported)
+	}
+	for i := range numbers {
+		if numbers[i].Load() != 1 {
+			t.Errorf("worker %d connected %d times", i-1, numbers[i].Load())
+		}
+	}
+	if all := w.calls.Load(); r.Ops == 0 || r.Ops >= all || r.Kinds["step"] == nil || r.Kinds["step"].TotalCount() != r.Ops {
+		t.Errorf("%d of %d operations are counted, kinds %v", r.Ops, all, r.Kinds)
+	}
+	if p := r.Latency.ValueAtQuantile(50); p >= 20_000 {
+		t.Errorf("a wait is part of the latency: %d us", p)
+	}
+	if r.Elapsed < 150*time.Millisecond || r.Elapsed > 10*time.Second {
+		t.Errorf("elapsed %v", r.Elapsed)
+	}
+}
