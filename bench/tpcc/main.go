@@ -38,6 +38,9 @@ type config struct {
 	warehouses, scaleDown    int
 	clients, rounds, cacheMB int
 	length, ramp             time.Duration
+	// Servers that run and are loaded already, with their first processes.
+	postgresURL, meridianURL string
+	postgresPID, meridianPID int
 	out                      io.Writer
 }
 
@@ -52,6 +55,10 @@ func main() {
 	flag.IntVar(&c.cacheMB, "cache", 256, "MB of Meridian's block cache, and of PostgreSQL's shared buffers")
 	flag.DurationVar(&c.length, "length", 30*time.Second, "length of a run")
 	flag.DurationVar(&c.ramp, "ramp", 3*time.Second, "time before a run that does not count")
+	flag.StringVar(&c.postgresURL, "postgres-url", "", "a PostgreSQL server that is loaded already; together with the next three")
+	flag.IntVar(&c.postgresPID, "postgres-pid", 0, "its first process")
+	flag.StringVar(&c.meridianURL, "meridian-url", "", "a Meridian node that is loaded already")
+	flag.IntVar(&c.meridianPID, "meridian-pid", 0, "its process")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -93,15 +100,19 @@ func start(ctx context.Context, c *config, dir string) (systems []*system, stop 
 		g.Stop()
 		return nil, nil, err
 	}
-	serializable := "&default_transaction_isolation=serializable"
 	node := func() []int { return []int{m.Nodes[0].PID()} }
-	url := m.Nodes[0].URL("postgres")
+	return levels(g[0].URL(), g.PIDs, m.Nodes[0].URL("postgres"), node), func() { m.Close(); g.Stop() }, nil
+}
+
+// levels are both servers at the levels of isolation that are compared, the base first.
+func levels(postgresURL string, postgresPIDs func() []int, meridianURL string, meridianPIDs func() []int) []*system {
+	serializable, committed := "&default_transaction_isolation=serializable", "&default_transaction_isolation=read%20committed"
 	return []*system{
-		{name: "PostgreSQL, read committed", url: g[0].URL(), pids: g.PIDs},
-		{name: "PostgreSQL, serializable", url: g[0].URL() + serializable, pids: g.PIDs},
-		{name: "Meridian, serializable", url: url + serializable, pids: node},
-		{name: "Meridian, read committed", url: url + "&default_transaction_isolation=read%20committed", pids: node},
-	}, func() { m.Close(); g.Stop() }, nil
+		{name: "PostgreSQL, read committed", url: postgresURL + committed, pids: postgresPIDs},
+		{name: "PostgreSQL, serializable", url: postgresURL + serializable, pids: postgresPIDs},
+		{name: "Meridian, serializable", url: meridianURL + serializable, pids: meridianPIDs},
+		{name: "Meridian, read committed", url: meridianURL + committed, pids: meridianPIDs},
+	}
 }
 
 func (c *config) workload() *tpcc.TPCC {
@@ -111,6 +122,10 @@ func (c *config) workload() *tpcc.TPCC {
 }
 
 func run(ctx context.Context, c *config) error {
+	if c.postgresURL != "" && c.meridianURL != "" {
+		pid := func(n int) func() []int { return func() []int { return []int{n} } }
+		return c.rotate(ctx, levels(c.postgresURL, pid(c.postgresPID), c.meridianURL, pid(c.meridianPID)))
+	}
 	dir, err := os.MkdirTemp("", "meridian-tpcc-")
 	if err != nil {
 		return err
@@ -134,6 +149,11 @@ func run(ctx context.Context, c *config) error {
 		}
 		fmt.Fprintf(c.out, "%s: %d warehouses loaded in %.0f s\n", systems[i].name, c.warehouses, time.Since(begin).Seconds())
 	}
+	return c.rotate(ctx, systems)
+}
+
+// rotate measures all systems round after round, and checks both servers at the end.
+func (c *config) rotate(ctx context.Context, systems []*system) error {
 	for round := range c.rounds {
 		order := slices.Clone(systems)
 		if round%2 == 1 {
