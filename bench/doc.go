@@ -5,6 +5,7 @@
 //	introspection  the latency of the catalogue queries of psql, drivers and ORMs on a thousand tables
 //	overload  throughput and latency with far more clients than a node can serve
 //	pgbench   how Meridian compares with PostgreSQL in throughput and in server CPU per transaction
+//	regions   multi-region figures of CRDB'22, in virtual time
 //	tpcc      new orders per minute of TPC-C without waits, against PostgreSQL
 //	cputime   the processor time of servers
 //	postgres  PostgreSQL servers to compare with: one, or a primary with synchronous standbys

@@ -110,27 +110,29 @@ func text(dice *rand.Rand) string {
 	return string(b)
 }
 
-// zipf draws ranks below n with Gray's method, as YCSB does; math/rand's needs a constant above one.
-type zipf struct {
+// Zipf draws ranks below n with Gray's method, as YCSB does; math/rand's needs a constant above one.
+type Zipf struct {
 	n                 int64
 	alpha, zetaN, eta float64
 	half              float64
 	dice              *rand.Rand
 }
 
-func newZipf(n int64, dice *rand.Rand) *zipf {
+// NewZipf makes a generator for n ranks with YCSB's constant.
+func NewZipf(n int64, dice *rand.Rand) *Zipf {
 	zeta := func(n int64) (sum float64) {
 		for i := int64(1); i <= n; i++ {
 			sum += 1 / math.Pow(float64(i), theta)
 		}
 		return sum
 	}
-	z := &zipf{n: n, alpha: 1 / (1 - theta), zetaN: zeta(n), half: 1 + math.Pow(0.5, theta), dice: dice}
+	z := &Zipf{n: n, alpha: 1 / (1 - theta), zetaN: zeta(n), half: 1 + math.Pow(0.5, theta), dice: dice}
 	z.eta = (1 - math.Pow(2/float64(n), 1-theta)) / (1 - zeta(2)/z.zetaN)
 	return z
 }
 
-func (z *zipf) next() int64 {
+// Next draws a rank; the smaller, the more often.
+func (z *Zipf) Next() int64 {
 	u := z.dice.Float64()
 	uz := u * z.zetaN
 	switch {
@@ -149,12 +151,12 @@ func (y *YCSB) Worker(_ context.Context, dice *rand.Rand) (workload.Step, error)
 		return nil, fmt.Errorf("ycsb: no mix %q; there are A to F", y.Mix)
 	}
 	y.next.CompareAndSwap(0, y.Records)
-	z := newZipf(y.Records, dice)
+	z := NewZipf(y.Records, dice)
 	return func(ctx context.Context, conn *pgx.Conn) (string, error) {
 		pick := dice.IntN(100)
-		k := key(z.next())
+		k := key(z.Next())
 		if strings.EqualFold(y.Mix, "D") {
-			k = key(max(y.next.Load()-1-z.next(), 0)) // the latest records
+			k = key(max(y.next.Load()-1-z.Next(), 0)) // the latest records
 		}
 		field := fmt.Sprintf("field%d", dice.IntN(fields))
 		switch {

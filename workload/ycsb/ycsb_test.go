@@ -34,10 +34,10 @@ func TestKeysDiffer(t *testing.T) {
 // TestZipf holds the shares of the first ranks against the distribution's formula.
 func TestZipf(t *testing.T) {
 	const n, draws = 1000, 200_000
-	z := newZipf(n, rand.New(rand.NewPCG(7, 7)))
+	z := NewZipf(n, rand.New(rand.NewPCG(7, 7)))
 	count := make([]int, n)
 	for range draws {
-		r := z.next()
+		r := z.Next()
 		if r < 0 || r >= n {
 			t.Fatalf("rank %d of %d", r, n)
 		}

@@ -1,0 +1,24 @@
+// Command regions repeats multi-region figures of CRDB'22 and CRDB'20 on simulated clusters, in virtual time.
+//
+// # The question
+//
+// How many wide-area round trips do statements take, with each way of placing rows, and what happens to clients when a zone or a region fails?
+// Both are properties of the protocols, so virtual time answers them exactly, on two processors and in minutes. It does not include the time of
+// computation: throughputs are those of clients that wait for the network only, and say nothing about how much a node can do.
+//
+// # The setup
+//
+// Clusters of package simcluster with the round trips of CRDB'22's table 1 (sim.FiveRegions). Each figure is a file, with its question, its setup, its
+// departures from the paper, and the paper's own values, which are drawn or listed next to the results. Clients sit in the regions of their gateways,
+// and a seed decides their choices.
+//
+//	figure4.go    CRDB'22 figure 4    reads and writes of one table from five regions
+//
+// The other figures (CRDB'22 3a to 3c, 5 and table 2, CRDB'20 figure 6) are not there yet; each becomes a file here and a line in figures.
+//
+//	go run ./bench/regions                     all figures; plots and tables into docs/regions
+//	go run ./bench/regions -figures figure4    one of them
+//	go run ./bench/regions -quick              fewer clients and shorter runs, for a look; nothing is written
+//
+// It writes its progress to standard error.
+package main

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// series is one curve.
+type series struct {
+	name, color string
+	x, y        []float64
+	dashed      bool
+}
+
+// panel is one plot.
+type panel struct {
+	title, xLabel, yLabel string
+	logX                  bool
+	xMin, xMax            float64
+	yMin, yMax            float64 // both zero: from 0 to the largest value
+	curves                []series
+	// marks are dashed lines at some x, with words.
+	marks []mark
+}
+
+type mark struct {
+	x    float64
+	text string
+}
+
+// colors of curves, which are also legible next to each other for readers who do not see all of them.
+var colors = [...]string{"#1f6f4a", "#b3472a", "#2a5db3", "#8a5a00", "#6b2a8a"}
+
+const (
+	panelWidth, panelHeight = 380.0, 240.0
+	marginLeft, marginTop   = 64.0, 56.0
+	gapX, gapY              = 90.0, 100.0
+)
+
+// draw puts panels side by side, and notes below them.
+func draw(title string, perRow int, panels []panel, notes []string) []byte {
+	rows := (len(panels) + perRow - 1) / perRow
+	width := marginLeft + float64(perRow)*(panelWidth+gapX)
+	height := marginTop + float64(rows)*(panelHeight+gapY) + float64(len(notes))*16 + 10
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="12">`+"\n", width, height)
+	fmt.Fprintf(&b, `<rect width="%.0f" height="%.0f" fill="white"/>`+"\n", width, height)
+	text(&b, width/2, 22, "middle", 15, "#000", title)
+	for i := range panels {
+		x := marginLeft + float64(i%perRow)*(panelWidth+gapX)
+		y := marginTop + float64(i/perRow)*(panelHeight+gapY)
+		panels[i].draw(&b, x, y)
+	}
+	for i, n := range notes {
+		text(&b, marginLeft, height-float64(len(notes)-i)*16, "start", 12, "#333", n)
+	}
+	fmt.Fprint(&b, "</svg>\n")
+	return b.Bytes()
+}
+
+var escape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+func text(b *bytes.Buffer, x, y float64, anchor string, size int, color, s string) {
+	fmt.Fprintf(b, `<text x="%.0f" y="%.0f" text-anchor="%s" font-size="%d" fill="%s">%s</text>`+"\n", x, y, anchor, size, color, escape.Replace(s))
+}
+
+func line(b *bytes.Buffer, x1, y1, x2, y2 float64, style string) {
+	fmt.Fprintf(b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" %s/>`+"\n", x1, y1, x2, y2, style)
+}
+
+// draw draws one panel with its upper left corner at a point.
+func (p *panel) draw(b *bytes.Buffer, left, top float64) {
+	low, high := p.yMin, p.yMax
+	if low == 0 && high == 0 {
+		for _, c := range p.curves {
+			for _, v := range c.y {
+				high = max(high, v)
+			}
+		}
+		high = max(high*1.08, 1e-9)
+	}
+	px := func(v float64) float64 {
+		if p.logX {
+			v = max(v, p.xMin)
+			return left + (math.Log(v)-math.Log(p.xMin))/(math.Log(p.xMax)-math.Log(p.xMin))*panelWidth
+		}
+		return left + (v-p.xMin)/(p.xMax-p.xMin)*panelWidth
+	}
+	py := func(v float64) float64 { return top + panelHeight - (v-low)/(high-low)*panelHeight }
+	text(b, left+panelWidth/2, top-8, "middle", 13, "#000", p.title)
+	step := niceStep((high - low) / 5)
+	for v := math.Ceil(low/step) * step; v <= high+step/1000; v += step {
+		line(b, left, py(v), left+panelWidth, py(v), `stroke="#ddd"`)
+		text(b, left-6, py(v)+4, "end", 11, "#444", fmt.Sprintf("%g", math.Round(v*1e6)/1e6))
+	}
+	tick := func(v float64) {
+		line(b, px(v), top+panelHeight, px(v), top+panelHeight+4, `stroke="#444"`)
+		text(b, px(v), top+panelHeight+16, "middle", 11, "#444", fmt.Sprintf("%g", v))
+	}
+	if p.logX {
+		for v := math.Pow(10, math.Ceil(math.Log10(p.xMin))); v <= p.xMax; v *= 10 {
+			tick(v)
+		}
+	} else {
+		step := niceStep((p.xMax - p.xMin) / 6)
+		for v := math.Ceil(p.xMin/step) * step; v <= p.xMax; v += step {
+			tick(v)
+		}
+	}
+	line(b, left, top+panelHeight, left+panelWidth, top+panelHeight, `stroke="#444"`)
+	text(b, left+panelWidth/2, top+panelHeight+32, "middle", 12, "#000", p.xLabel)
+	text(b, left, top-8, "start", 11, "#444", p.yLabel)
+	for i, m := range p.marks {
+		line(b, px(m.x), top, px(m.x), top+panelHeight, `stroke="#888" stroke-dasharray="4 3"`)
+		text(b, px(m.x)+3, top+12+12*float64(i%2), "start", 10, "#666", m.text)
+	}
+	for i, c := range p.curves {
+		style := fmt.Sprintf(`fill="none" stroke="%s" stroke-width="1.8"`, c.color)
+		if c.dashed {
+			style += ` stroke-dasharray="6 3"`
+		}
+		fmt.Fprintf(b, `<polyline %s points="`, style)
+		for j := range c.x {
+			fmt.Fprintf(b, "%.1f,%.1f ", px(c.x[j]), py(min(max(c.y[j], low), high)))
+		}
+		fmt.Fprint(b, `"/>`+"\n")
+		text(b, left+6+float64(i%2)*panelWidth/2, top+panelHeight+48+14*float64(i/2), "start", 11, c.color, "■ "+c.name)
+	}
+}
+
+// niceStep is the next 1, 2 or 5 times a power of ten.
+func niceStep(v float64) float64 {
+	if v <= 0 {
+		return 1
+	}
+	p := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, m := range []float64{1, 2, 5} {
+		if v <= m*p {
+			return m * p
+		}
+	}
+	return 10 * p
+}
