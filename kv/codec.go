@@ -264,7 +264,7 @@ func appendHeader(b []byte, h *Header) []byte {
 		b, at = wire.Begin(b, 29)
 		b = wire.End(appendTarget(b, &h.Target), at)
 	}
-	return h.laterHeader.append(wire.Bool(b, 4, h.Trace))
+	return h.laterHeader.append(wire.Int(wire.Bool(b, 4, h.Trace), 6, int64(h.MayWait)))
 }
 
 func appendTarget(b []byte, t *Target) []byte {
@@ -298,6 +298,8 @@ func readHeader(r *wire.Reader, h *Header) {
 		case 5:
 			h.Txn = &Txn{}
 			readTxn(r, h.Txn)
+		case 6:
+			h.MayWait = time.Duration(r.Int())
 		case 7:
 			h.Now = r.Timestamp()
 		case 9:
@@ -317,7 +319,7 @@ func readHeader(r *wire.Reader, h *Header) {
 		case 23:
 			h.Hold = r.Bool()
 		case 25:
-			h.Consistency = Consistency(r.Enum(uint8(Stale)))
+			h.Consistency = Consistency(r.Enum(uint8(Present)))
 		case 27:
 			h.Protocol = readProtocol(r)
 		case 29:

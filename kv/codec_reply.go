@@ -64,7 +64,7 @@ func appendReplyHead(b []byte, r *BatchResponse) []byte {
 		b, at = wire.Begin(b, 6)
 		b = wire.End(appendServed(b, &r.Served[i]), at)
 	}
-	return b
+	return wire.Bool(b, 8, r.Leads)
 }
 
 func readReplyHead(r *wire.Reader, h *BatchResponse) {
@@ -85,6 +85,8 @@ func readReplyHead(r *wire.Reader, h *BatchResponse) {
 			readServed(r, wire.Grow(r, &h.Served))
 		case 7:
 			h.Now = r.Timestamp()
+		case 8:
+			h.Leads = r.Bool()
 		default:
 			r.Skip()
 		}

@@ -81,6 +81,9 @@ const (
 	// serve them (I6); one that has not answers NotClosedError. At the leaseholder they are Consistent. A batch without a
 	// Target goes to the leaseholder then; one with ToNearest fails.
 	Stale
+	// Present reads are Consistent ones of a transaction that any replica may serve which has closed the whole uncertainty interval (CRDB'22
+	// §6.2); one that has not, or meets an intent, answers NotClosedError. At the leaseholder they are Consistent.
+	Present
 )
 
 // Header is what a batch says once for all of its requests.
@@ -111,6 +114,8 @@ type Header struct {
 	// LockTimeout bounds each wait for a lock; zero waits for ever.
 	LockTimeout time.Duration
 	Consistency Consistency
+	// MayWait is for how long a replica without the lease may wait until it can serve a Present batch.
+	MayWait time.Duration
 	// CanForwardRead says that the transaction has read nothing before this batch, so the range may move its
 	// read timestamp forward instead of answering with a retry error.
 	CanForwardRead bool
@@ -693,6 +698,9 @@ type BatchResponse struct {
 	RangeInfos []RangeInfo
 	// Served names who answered, if Header.Trace asked.
 	Served []Served
+	// Leads says that the range, or one of them, closes timestamps ahead of the clock, so that every replica can serve Present reads. It is
+	// what the leaseholder knows; a sender that is not told the truth asks the wrong replica first.
+	Leads bool
 }
 
 // RangeInfo is what a node knows of a range.

@@ -18,7 +18,10 @@ import (
 type sideTransport struct {
 	group *closedts.Group
 	heard *closedts.Heard
-	last  clock.Timestamp // that the loop has closed
+	// Of the loop alone: what it has closed, and how many ranges lead.
+	last  [closedts.Policies]clock.Timestamp
+	leads int
+	look  chan struct{} // buffered: policies are to be looked at again
 
 	mu    sync.Mutex // guards wakes; nothing is taken after it
 	wakes map[kv.NodeID]chan struct{}
@@ -29,6 +32,8 @@ type sideEntry struct {
 	in         bool
 	index      uint64
 	generation uint64
+	policy     closedts.Policy
+	leading    leading
 }
 
 func (t *sideTransport) init(o *Options) {
@@ -38,6 +43,7 @@ func (t *sideTransport) init(o *Options) {
 	if o.ClosedInterval == 0 {
 		o.ClosedInterval = closedts.DefaultInterval
 	}
+	t.look = make(chan struct{}, 1)
 	t.group, t.heard, t.wakes = closedts.NewGroup(uint64(o.Clock.Now().Wall)), closedts.NewHeard(), make(map[kv.NodeID]chan struct{})
 }
 
@@ -46,38 +52,127 @@ func (s *Store) HeardClosed(by kv.NodeID, id kv.RangeID) (clock.Timestamp, uint6
 	return s.side.heard.Closed(by, id)
 }
 
-// closeLoop closes what can be closed once in an interval.
+// closeLoop closes what can be closed once in an interval; ranges that lead, more often.
 func (s *Store) closeLoop(ctx context.Context) {
 	clk := s.o.Clock.Physical()
-	for clk.Sleep(ctx, s.o.ClosedInterval) == nil {
+	due := clk.Monotonic() + s.o.ClosedInterval
+	for {
+		wait := due - clk.Monotonic()
+		if s.side.leads > 0 {
+			wait = min(wait, closedts.LeadInterval)
+		}
+		t := clk.NewTimer(max(wait, 0))
+		select {
+		case <-t.C():
+		case <-s.side.look:
+			s.tuneAll()
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+		t.Stop()
+		if clk.Monotonic() < due {
+			s.closeAhead()
+			continue
+		}
+		due = clk.Monotonic() + s.o.ClosedInterval
+		s.tuneAll()
 		s.closeAll(clock.Timestamp{Wall: clk.Now().UnixNano() - int64(s.o.ClosedLag)})
 	}
 }
 
-// closeAll closes all ranges whose leases are here up to a timestamp, as far as they can be, and has the peers told.
-func (s *Store) closeAll(to clock.Timestamp) {
-	to = to.Forward(s.side.last) // the wall clock may have gone back
+// lookAgain has the side loop look at the policies of all ranges soon: a lease has come, or a range has been divided.
+func (s *Store) lookAgain() {
+	select {
+	case s.side.look <- struct{}{}:
+	default:
+	}
+}
+
+// tuneAll decides how each range closes.
+func (s *Store) tuneAll() {
+	var zone uint64
+	if s.o.Zone != nil {
+		zone = s.o.Zone.Generation()
+	}
+	s.side.leads = 0
+	s.ranges.Range(func(_, v any) bool {
+		e := v.(*entry)
+		if e.ready.Load() {
+			s.tune(e, zone)
+			if e.closing.leading.policy != closedts.Lag {
+				s.side.leads++
+			}
+		}
+		return true
+	})
+	s.Metrics.Leads.Store(int64(s.side.leads))
+}
+
+// targets are the timestamps up to which the ranges of each policy are to be closed; those of policies that no range has are zero.
+func (s *Store) targets(lag clock.Timestamp) (to [closedts.Policies]clock.Timestamp) {
+	now := s.o.Clock.Now()
+	for p := range to {
+		switch {
+		case closedts.Policy(p) == closedts.Lag:
+			to[p] = lag
+		case s.side.leads > 0:
+			to[p] = clock.Timestamp{Wall: now.Wall + int64(closedts.Policy(p).Lead())}
+		}
+		to[p] = to[p].Forward(s.side.last[p]) // the wall clock may have gone back
+	}
+	return to
+}
+
+// closeAll closes all ranges whose leases are here, those that do not lead up to a timestamp, as far as they can be, and has the peers told.
+func (s *Store) closeAll(lag clock.Timestamp) { s.closeSome(lag, false) }
+
+// closeAhead closes those that lead.
+func (s *Store) closeAhead() {
+	if s.side.leads > 0 {
+		s.closeSome(s.side.last[closedts.Lag], true)
+	}
+}
+
+func (s *Store) closeSome(lag clock.Timestamp, ahead bool) {
+	to := s.targets(lag)
 	s.side.last = to
 	var changed []closedts.Member
 	var left []kv.RangeID
 	members, before, joined := 0, s.side.group.Len(), 0
+	var tell map[kv.NodeID]bool
 	s.ranges.Range(func(_, v any) bool {
 		e := v.(*entry)
-		index, desc, ok := e.r.CloseIdle(to)
 		c := &e.closing
+		policy := c.leading.policy
+		if ahead && policy == closedts.Lag && (!c.in || c.policy == closedts.Lag) {
+			if c.in {
+				members++ // what it has closed stays
+			}
+			return true
+		}
+		index, desc, ok := e.r.CloseIdle(to[policy])
 		switch {
 		case !ok:
 			if c.in {
 				left = append(left, e.r.RangeID())
-				*c = sideEntry{}
+				c.in = false
 			}
 			return true
-		case !c.in || c.index != index || c.generation != desc.Generation:
-			changed = append(changed, closedts.Member{Position: closedts.Position{Range: desc.ID, Index: index}, Peers: e.r.Peers(desc)})
+		case !c.in || c.index != index || c.generation != desc.Generation || c.policy != policy:
+			changed = append(changed, closedts.Member{Position: closedts.Position{Range: desc.ID, Policy: policy, Index: index}, Peers: e.r.Peers(desc)})
 			if !c.in {
 				joined++
 			}
-			*c = sideEntry{true, index, desc.Generation}
+			c.in, c.index, c.generation, c.policy = true, index, desc.Generation, policy
+		}
+		if ahead {
+			if tell == nil {
+				tell = make(map[kv.NodeID]bool)
+			}
+			for _, r := range desc.Replicas {
+				tell[r.Node] = true
+			}
 		}
 		members++
 		return true
@@ -86,7 +181,7 @@ func (s *Store) closeAll(to clock.Timestamp) {
 		// A replica was removed with its range in the group: this store may promise nothing for it any more.
 		left = append(left, s.strays()...)
 	}
-	fresh := s.side.group.Advance([closedts.Policies]clock.Timestamp{closedts.Lag: to}, changed, left)
+	fresh := s.side.group.Advance(to, changed, left)
 	for _, n := range fresh {
 		wake := make(chan struct{}, 1)
 		s.side.mu.Lock()
@@ -96,7 +191,10 @@ func (s *Store) closeAll(to clock.Timestamp) {
 	}
 	s.side.mu.Lock()
 	defer s.side.mu.Unlock()
-	for _, wake := range s.side.wakes {
+	for n, wake := range s.side.wakes {
+		if ahead && !tell[n] {
+			continue
+		}
 		select {
 		case wake <- struct{}{}:
 		default:
@@ -114,33 +212,58 @@ func (s *Store) strays() (out []kv.RangeID) {
 	return out
 }
 
-// tellClosed tells one peer, one message at a time.
+const (
+	// sideFlights bounds the messages to one peer of which the answers have not come. One would do for ranges that close the past; the timestamps of those
+	// that lead must not wait for the round trip to a far peer.
+	sideFlights = 16
+	// sideTurn is how long a message waits at its receiver for one that was sent before it.
+	sideTurn = time.Second
+)
+
+// tellClosed tells one peer, some messages at a time.
 func (s *Store) tellClosed(ctx context.Context, to kv.NodeID, wake chan struct{}) {
+	flying := make(chan struct{}, sideFlights)
 	for {
 		select {
 		case <-wake:
 		case <-ctx.Done():
 			return
 		}
+		select {
+		case flying <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
 		u, ok := s.side.group.Next(to)
 		if !ok {
+			<-flying
 			continue
 		}
 		s.Metrics.ClosedSent.Add(1)
 		b := u.Append(make([]byte, 0, 64+16*len(u.Changed)+8*len(u.Removed)))
-		if _, err := s.o.Network.CallClass(ctx, transport.ClassSystem, to, MethodClosed, b); err != nil {
-			s.side.group.Restart(to)
+		if !s.group.Go(func(ctx context.Context) {
+			if _, err := s.o.Network.CallClass(ctx, transport.ClassSystem, to, MethodClosed, b); err != nil {
+				s.side.group.Lost(to, u.Stream)
+			}
+			<-flying
+		}) {
+			return
 		}
 	}
 }
 
 // serveClosed receives one peer's closed timestamps.
-func (s *Store) serveClosed(_ context.Context, from kv.NodeID, req []byte) ([]byte, error) {
+func (s *Store) serveClosed(ctx context.Context, from kv.NodeID, req []byte) ([]byte, error) {
 	u, err := closedts.DecodeUpdate(req)
 	if err != nil {
 		return nil, err
 	}
 	s.Metrics.ClosedReceived.Add(1)
+	if turn := s.side.heard.Turn(from, &u); turn != nil {
+		if err := s.awaitTurn(ctx, from, &u, turn); err != nil {
+			return nil, err
+		}
+	}
 	old, err := s.side.heard.Receive(from, &u)
 	if err != nil {
 		return nil, err
@@ -151,6 +274,23 @@ func (s *Store) serveClosed(_ context.Context, from kv.NodeID, req []byte) ([]by
 		}
 	}
 	return nil, nil
+}
+
+// awaitTurn returns when the messages before an update have been taken.
+func (s *Store) awaitTurn(ctx context.Context, from kv.NodeID, u *closedts.Update, turn <-chan struct{}) error {
+	t := s.o.Host.Clock.NewTimer(sideTurn)
+	defer t.Stop()
+	for turn != nil {
+		select {
+		case <-turn:
+			turn = s.side.heard.Turn(from, u)
+		case <-t.C():
+			return closedts.ErrBadUpdate
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // ClosedLag is how far behind the present this store closes timestamps.

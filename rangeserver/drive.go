@@ -219,6 +219,9 @@ func (s *Store) SplitApplied(left, right *replica.Replica, l, rd *kv.RangeDescri
 func (s *Store) LeaseChanged(r *replica.Replica, l lease.Lease, held bool) {
 	if e := s.entry(r.RangeID()); e != nil && e.r == r && e.ready.Load() {
 		e.leader.LeaseChanged(l, held)
+		if held {
+			s.lookAgain()
+		}
 	}
 }
 

@@ -2,6 +2,8 @@ package replica
 
 import (
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"meridian/clock"
 	"meridian/kv"
@@ -27,9 +29,13 @@ func (r *Replica) closedFor(at clock.Timestamp) clock.Timestamp {
 		var closed clock.Timestamp
 		var index uint64
 		if s.Holder.Node == r.o.Node {
-			// The leaseholder has applied all that it has closed; writes in flight are above.
+			// The leaseholder has applied all that it has closed; writes in flight are above. It has promised that only if no transfer of its
+			// lease has begun since (closedts.CT2).
 			if s.held && !s.stale && !r.closer.Frozen() {
 				closed = r.closer.Closed()
+				if now := r.leaseNow.Load(); !now.held || now.revoked {
+					closed = clock.Timestamp{}
+				}
 			}
 		} else {
 			closed, index = r.o.Store.HeardClosed(s.Holder.Node, r.rangeID)
@@ -79,8 +85,45 @@ func (r *Replica) removing() (done func()) {
 	return func() { r.removals.Add(1) }
 }
 
+// Lead has the range close timestamps ahead of the node's clock, while this replica has the lease; zero: it closes the past.
+func (r *Replica) Lead(by time.Duration) {
+	if by != r.closer.Leads() {
+		r.closer.Lead(by, r.o.Clock.Now)
+	}
+}
+
+// roundTime is how long commands take from the proposal until they are applied here, smoothed, and how much that varies. Only commands of a range that
+// leads are measured.
+type roundTime struct{ mean, spread, measured atomic.Int64 }
+
+// note takes in one command. It is called with the replica held.
+func (t *roundTime) note(d time.Duration) {
+	if t.measured.Add(1) == 1 {
+		t.mean.Store(int64(d))
+		t.spread.Store(int64(d) / 2)
+		return
+	}
+	mean := t.mean.Load()
+	off := int64(d) - mean
+	t.mean.Store(mean + off/8)
+	t.spread.Store(t.spread.Load() + (max(off, -off)-t.spread.Load())/4)
+}
+
+// Round is how long nearly every command of the range takes until it is applied here, and the number of commands that were measured. Only those of a
+// range that leads are.
+func (r *Replica) Round() (d time.Duration, measured int64) {
+	t := &r.rounds
+	return time.Duration(t.mean.Load() + 2*t.spread.Load()), t.measured.Load()
+}
+
 // closing is the timestamp that the next proposed command closes: none, if the lease may be over (closedts.CT2).
 func (r *Replica) closing() (closed clock.Timestamp) {
+	if lead := r.closer.Leads(); lead != 0 {
+		to := clock.Timestamp{Wall: r.o.Clock.Now().Wall + int64(lead)}
+		if _, ok := r.CheckLease(to); ok {
+			return r.closer.Close(to)
+		}
+	}
 	to := clock.Timestamp{Wall: r.o.Clock.Physical().Now().UnixNano() - int64(r.o.ClosedLag)}
 	if _, ok := r.CheckLease(to); ok {
 		closed = r.closer.Close(to)
@@ -95,13 +138,17 @@ func (r *Replica) takeClosed(s *leaseState) {
 	}
 }
 
-// CloseIdle closes a range up to a timestamp in the past for the side transport, if this replica has the lease and no write in flight is at
+// CloseIdle closes a range up to a timestamp for the side transport, if this replica has the lease and no write in flight is at
 // or below it (closedts.CT2). index is the index that others have to apply before they serve it (closedts.CT3).
 func (r *Replica) CloseIdle(to clock.Timestamp) (index uint64, desc *kv.RangeDescriptor, ok bool) {
 	if _, held := r.CheckLease(to); !held || r.gone.Load() {
 		return 0, nil, false
 	}
 	if r.closer.Frozen() || r.closer.Close(to).Less(to) {
+		return 0, nil, false
+	}
+	// A transfer that began meanwhile may have told the next leaseholder of an earlier timestamp only.
+	if _, held := r.CheckLease(to); !held {
 		return 0, nil, false
 	}
 	return r.applied0.Load(), r.desc.Load(), true

@@ -362,6 +362,9 @@ func (r *Replica) apply(ents []*raftpb.Entry) (err error) {
 		r.applied.closed = r.applied.closed.Forward(c.ClosedTimestamp)
 		if p != nil {
 			delete(r.proposals, c.id)
+			if p.began != 0 {
+				r.rounds.note(r.o.Host.Clock.Monotonic() - p.began)
+			}
 			answers = append(answers, outcome{p, nil})
 		}
 		after, err := r.special(b, &c, change)
@@ -467,7 +470,7 @@ func (r *Replica) send(m *raftpb.Message) {
 		return
 	}
 	if m.GetType() == raftpb.MsgApp {
-		if len(m.Entries) == 0 && r.follows(m.GetTo()) && r.leaseNow.Load().Holder.Replica != to.Replica {
+		if len(m.Entries) == 0 && r.closer.Leads() == 0 && r.follows(m.GetTo()) && r.leaseNow.Load().Holder.Replica != to.Replica {
 			r.lazy = append(r.dropLazy(to.Replica), Message{Range: r.rangeID, From: r.Self(), To: to, Raft: m})
 			return
 		}
@@ -479,7 +482,7 @@ func (r *Replica) send(m *raftpb.Message) {
 // An append message without entries to a follower that is sent all of them as they come tells it a new commit index,
 // which no client waits for, or checks whether an earlier one was lost. It waits for the next tick, or for entries to be sent with, which
 // saves half of the messages of a range with writes. The leaseholder hears immediately: its clients wait for its proposals. So does every
-// replica when the lease is transferred.
+// replica when the lease is transferred, and each one of a range that closes the future: what is written is read there soon (CRDB'22 §6.2.1).
 func (r *Replica) follows(id uint64) (ok bool) {
 	if r.leader.Load() != uint64(r.replicaID) {
 		return false

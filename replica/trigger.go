@@ -157,6 +157,7 @@ func (r *Replica) applySplit(b *engine.Batch, t *kv.SplitTrigger) (after func() 
 		if right != nil {
 			// After the descriptor: who reads the right side's keys here by a later promise finds them gone.
 			right.closer.Raise(r.closer.Closed())
+			right.Lead(r.closer.Leads())
 			for _, a := range right.appends {
 				a.done = true // its answers are lost, as messages may be
 			}

@@ -14,12 +14,14 @@ import (
 // maxCached bounds the cached ranges; a gateway of a cluster with more of them repeats some lookups.
 const maxCached = 100_000
 
-// entry is a cached range. Only its leaseholder changes.
+// entry is a cached range. Only its leaseholder changes, and what is known of its replicas.
 type entry struct {
 	desc  *kv.RangeDescriptor
 	lease atomic.Uint32 // kv.NodeID; zero: not known
 	// behind is the last follower that had not closed a requested timestamp.
 	behind atomic.Pointer[behind]
+	// leads says that the leaseholder's last answer was that the range closes the future (kv.BatchResponse.Leads).
+	leads atomic.Bool
 }
 
 func (e *entry) leaseholder() kv.NodeID { return kv.NodeID(e.lease.Load()) }
@@ -97,8 +99,9 @@ func (c *cache) insertLocked(info *kv.RangeInfo) bool {
 	// Those that overlap d are l[i:j].
 	i := sort.Search(len(l), func(i int) bool { return bytes.Compare(l[i].desc.End, d.Start) > 0 })
 	j := i + sort.Search(len(l)-i, func(n int) bool { return bytes.Compare(l[i+n].desc.Start, d.End) >= 0 })
-	lease := info.Leaseholder.Node
+	lease, leads := info.Leaseholder.Node, false
 	for _, e := range l[i:j] {
+		leads = leads || e.leads.Load() // a part of it, most likely; otherwise the leaseholder says so
 		switch {
 		case e.desc.Generation > d.Generation:
 			return false
@@ -116,6 +119,7 @@ func (c *cache) insertLocked(info *kv.RangeInfo) bool {
 	}
 	e := &entry{desc: d.Clone()}
 	e.setLeaseholder(lease)
+	e.leads.Store(leads)
 	var out []*entry
 	if len(l) >= maxCached {
 		out = []*entry{e}

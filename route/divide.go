@@ -267,6 +267,7 @@ func mergeHeader(out *kv.BatchResponse, b *kv.Batch, r *kv.BatchResponse) {
 		out.LockedAt = at
 	}
 	out.Served = append(out.Served, r.Served...)
+	out.Leads = out.Leads || r.Leads
 	if b.Txn == nil || r.Txn == nil || r.Txn == b.Txn {
 		return
 	}

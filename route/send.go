@@ -135,6 +135,12 @@ func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendS
 		b.Consistency = kv.Consistent // from here on only the leaseholder can serve it
 		defer func() { b.Consistency = kv.Stale }()
 	}
+	if b.Consistency == kv.Present {
+		if r, err, served := s.sendPresent(ctx, b, e, st); served {
+			return r, err
+		}
+		b.Consistency, b.MayWait = kv.Consistent, 0
+	}
 	node := e.leaseholder()
 	if b.Consistency == kv.Inconsistent {
 		node = 0
@@ -208,6 +214,9 @@ func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendS
 		if err == nil {
 			if b.Consistency == kv.Consistent {
 				e.setLeaseholder(node)
+				if e.leads.Load() != r.Leads {
+					e.leads.Store(r.Leads)
+				}
 			}
 			if len(r.RangeInfos) > 0 {
 				s.cache.insert(r.RangeInfos...)

@@ -72,6 +72,8 @@ type Metrics struct {
 	// Stale are batches at a timestamp in the past, Nearest those of them that a replica without the lease served,
 	// NotClosed those that were then sent to the leaseholder.
 	Stale, Nearest, NotClosed atomic.Int64
+	// Present are batches of the present that were sent to the nearest replica of a range that closes the future, PresentServed those that it served.
+	Present, PresentServed atomic.Int64
 	// OutOfPatience are batches that were abandoned (route.RO5).
 	OutOfPatience atomic.Int64
 }

@@ -96,7 +96,7 @@ func (l *leaderRanges) getOne(ctx context.Context, key keys.Key, o ReadOptions) 
 		err error
 	)
 	if o.Lock == kv.NoLock {
-		r, err = t.send(ctx, &g.batch, t.leader.Prepare)
+		r, err = t.send(ctx, &g.batch, t.leader.PrepareRead)
 	} else {
 		// Requests that wait for the lock may keep the batch.
 		g.batch.Requests = []kv.Request{&kv.GetRequest{Key: key, Lock: o.Lock}}
@@ -135,7 +135,7 @@ func (l *leaderRanges) Get(ctx context.Context, _ *kv.Txn, ks []keys.Key, o Read
 		}
 	}
 	b := &kv.Batch{Header: kv.Header{WaitPolicy: o.Wait, Hold: o.Hold}, Requests: reqs}
-	prepare := t.leader.Prepare
+	prepare := t.leader.PrepareRead
 	if o.Lock != kv.NoLock {
 		prepare = func(b *kv.Batch) { t.leader.PrepareLocking(b, ks[0], o.Newest) }
 	}
@@ -173,7 +173,7 @@ func (l *leaderRanges) Scan(ctx context.Context, _ *kv.Txn, o ScanOptions) (rows
 		Header:   kv.Header{WaitPolicy: o.Wait, MaxKeys: o.MaxRows, TargetBytes: o.TargetBytes, Hold: t.hold && o.Lock != kv.NoLock},
 		Requests: []kv.Request{&kv.ScanRequest{Start: s.Start, End: s.End, Reverse: o.Reverse, Lock: o.Lock}},
 	}
-	prepare := t.leader.Prepare
+	prepare := t.leader.PrepareRead
 	if o.Lock != kv.NoLock {
 		t.locking(s)
 		prepare = func(b *kv.Batch) { t.leader.PrepareLocking(b, s.Start, false) }
@@ -209,7 +209,7 @@ func (l *leaderRanges) scanMany(ctx context.Context, spans []keys.Span, o ScanOp
 			t.locking(keys.Span{Start: s.Start, End: s.Stop()})
 		}
 	}
-	prepare := t.leader.Prepare
+	prepare := t.leader.PrepareRead
 	if o.Lock != kv.NoLock {
 		prepare = func(b *kv.Batch) { t.leader.PrepareLocking(b, spans[0].Start, false) }
 	}

@@ -19,10 +19,11 @@ func (q *request) answer(err error) *kv.BatchResponse {
 		if q.txn == nil {
 			return nil
 		}
-		return &kv.BatchResponse{Txn: q.txn, Now: q.now, Waited: q.waitedFor()}
+		return &kv.BatchResponse{Txn: q.txn, Now: q.now, Waited: q.waitedFor(), Leads: q.p.leads()}
 	}
 	resp := q.evaluation.resp
 	resp.Txn, resp.Now, resp.LockedAt, resp.Waited = q.txn, q.now, q.effects.lockedAt, q.waitedFor()
+	resp.Leads = q.p.leads()
 	if q.txn == nil {
 		resp.Timestamp = q.at
 	}
@@ -31,6 +32,9 @@ func (q *request) answer(err error) *kv.BatchResponse {
 	}
 	return resp
 }
+
+// leads reports whether the range closes timestamps ahead of the clock.
+func (p *Participant) leads() bool { return p.r.Closer().Leads() != 0 }
 
 // waitedFor is the time of lock waits that the answer reports to the gateway, if it is another node: its gate has not seen them.
 func (q *request) waitedFor() time.Duration {

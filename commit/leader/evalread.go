@@ -108,7 +108,9 @@ func (ev *evaluation) evalRead(rd *mvcc.Reader, r kv.Request, note bool) (kv.Res
 func (ev *evaluation) readOptions(lock kv.LockStrength) mvcc.ReadOptions {
 	o := mvcc.ReadOptions{Timestamp: ev.readAt(), Txn: ev.txn, ReadSeq: ev.b.ReadSeq, Lock: lock, NoLocks: ev.noLocks}
 	if lock == kv.NoLock {
-		o.Uncertainty = ev.p.uncertainty(ev.b, ev.txn, ev.first)
+		if o.Uncertainty = ev.p.uncertainty(ev.b, ev.txn, ev.first); ev.unled {
+			o.Uncertainty.Local = clock.Timestamp{} // leader.P25
+		}
 		ev.visible, ev.limit = o.Timestamp, o.Uncertainty.Global
 		if !o.Uncertainty.Global.IsZero() {
 			ev.visible = o.Timestamp.Forward(o.Uncertainty.Global.Backward(o.Uncertainty.Local))

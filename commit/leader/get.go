@@ -59,7 +59,7 @@ func (p *Participant) get(ctx context.Context, b *kv.Batch, r *kv.GetRequest) (*
 	p.o.Metrics.Reads.Add(1)
 	a := &pointAnswer{get: kv.GetResponse{Value: v.Bytes, Timestamp: v.Timestamp}}
 	a.slot[0] = &a.get
-	a.resp = kv.BatchResponse{Txn: b.Txn, Now: now, Responses: a.slot[:]}
+	a.resp = kv.BatchResponse{Txn: b.Txn, Now: now, Responses: a.slot[:], Leads: p.leads()}
 	if b.Txn == nil {
 		a.resp.Timestamp = o.Timestamp
 	}

@@ -32,6 +32,8 @@ type Metrics struct {
 	RetriesUncertain     atomic.Int64
 	Forwarded            atomic.Int64 // retries that the range did itself, by moving the read timestamp
 	FollowerReads        atomic.Int64 // batches served without the lease
+	PresentReads         atomic.Int64 // of FollowerReads, those of the present
+	PresentWaits         atomic.Int64 // of PresentReads, those that waited until the replica knew enough
 	FollowerConflicts    atomic.Int64 // batches sent to the leaseholder, because of an intent
 	Negotiations         atomic.Int64 // batches that asked up to when stale reads can be served here
 	NotClosed            atomic.Int64 // batches sent to the leaseholder, because the timestamp is not closed here

@@ -20,6 +20,7 @@ type call struct {
 	visible clock.Timestamp // up to where plain reads look for intents
 	limit   clock.Timestamp // up to where they may be uncertain
 	told    bool            // the answer tells of a value that writes have met
+	unled   bool            // the present is read without the lease
 }
 
 // request is a batch with its stages, in their order (doc.go). Each stage has its own state, and references to the earlier stages whose

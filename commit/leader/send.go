@@ -55,9 +55,14 @@ func (p *Participant) serve(ctx context.Context, b *kv.Batch) (*kv.BatchResponse
 	if negotiates(b) {
 		return p.negotiate(b)
 	}
-	if b.Consistency == kv.Stale {
+	switch b.Consistency {
+	case kv.Stale:
 		if _, ok := p.r.CheckLease(staleAt(b)); !ok {
 			return p.follow(b)
+		}
+	case kv.Present:
+		if _, ok := p.r.CheckLease(staleAt(b)); !ok {
+			return p.present(ctx, b)
 		}
 	}
 	if len(b.Requests) == 1 && b.Consistency != kv.Inconsistent {

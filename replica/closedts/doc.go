@@ -28,6 +28,8 @@
 //	closedts.CT3: The side transport names the applied index of the leaseholder, read after T was closed: every write at or below T was
 //	    applied there before.
 //	closedts.CT4: A follower's closed timestamp never goes back.
+//	closedts.CT5: A write of a range that leads is above what the range is to close when the write is tracked, unless it had a later
+//	    timestamp than what is closed. So writes that follow each other closely do not keep the range from closing.
 //
 // # Two buckets
 //

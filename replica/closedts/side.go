@@ -110,6 +110,17 @@ func (g *Group) Next(to kv.NodeID) (Update, bool) {
 	return u, true
 }
 
+// Lost says that a message of a stream to a peer may have been lost: the next one begins another stream, unless it has begun.
+func (g *Group) Lost(to kv.NodeID, stream uint64) {
+	g.mu.Lock()
+	p := g.peers[to]
+	over := p == nil || p.stream != stream
+	g.mu.Unlock()
+	if !over {
+		g.Restart(to)
+	}
+}
+
 // Restart says that a message to a peer may have been lost: the next one begins anew.
 func (g *Group) Restart(to kv.NodeID) {
 	g.mu.Lock()
@@ -159,6 +170,7 @@ func (g *Group) Ranges() []kv.RangeID {
 type Heard struct {
 	mu      sync.RWMutex // guards sources; nothing is taken after it
 	sources map[kv.NodeID]*source
+	turn    chan struct{} // closed when the next message has been taken; nil: no message waits for its turn
 }
 
 type source struct {
@@ -176,6 +188,21 @@ type Promise struct {
 	Range  kv.RangeID
 	Closed clock.Timestamp
 	Index  uint64
+}
+
+// Turn is closed when another message has been taken, if this one has come before the one that it follows: a sender has several under way, so that a
+// timestamp does not wait for the answer to the one before. Nil: Receive can tell now.
+func (h *Heard) Turn(from kv.NodeID, u *Update) <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.sources[from]
+	if u.Seq == 1 || s != nil && (u.Stream < s.stream || u.Stream == s.stream && u.Seq <= s.seq+1) {
+		return nil
+	}
+	if h.turn == nil {
+		h.turn = make(chan struct{})
+	}
+	return h.turn
 }
 
 // Receive takes a message and returns the promises that it replaces, which stay good. ErrBadUpdate means that one was
@@ -208,6 +235,10 @@ func (h *Heard) Receive(from kv.NodeID, u *Update) (old []Promise, err error) {
 		s.ranges[p.Range] = p
 	}
 	s.closed = u.Closed
+	if h.turn != nil {
+		close(h.turn)
+		h.turn = nil
+	}
 	return old, nil
 }
 

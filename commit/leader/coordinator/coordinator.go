@@ -53,11 +53,20 @@ func (c *Coordinator) Prepare(b *kv.Batch) {
 	b.Txn = c.core.Snapshot()
 	b.ReadSeq = c.core.ReadSeq()
 	b.CanForwardRead = c.reads.Empty() && !c.core.Historical()
-	if c.core.Historical() {
+	if b.Consistency = kv.Consistent; c.core.Historical() {
 		b.Consistency = kv.Stale
 		if b.Target = (kv.Target{}); c.core.Options().Near > transaction.NearestLikely && !c.far {
 			b.Target = kv.ToNearest
 		}
+	}
+}
+
+// PrepareRead is Prepare for plain reads, which any replica may serve that has closed the transaction's uncertainty interval. Only the
+// leaseholder has the transaction's own intents.
+func (c *Coordinator) PrepareRead(b *kv.Batch) {
+	c.Prepare(b)
+	if b.Consistency == kv.Consistent && !c.core.Sent() {
+		b.Consistency = kv.Present
 	}
 }
 
