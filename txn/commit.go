@@ -65,6 +65,11 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		now = db.o.Clock.Now()
 		t.leader.HeldInRange(one && db.o.Ranges.OneRange(t.leader.HeldBounds(t.core.WriteBounds())))
 	}
+	if one && t.leader.Ahead() {
+		if first, last, ok := t.leader.ReadBounds(t.core.WriteBounds()); ok {
+			t.leader.Carry(db.o.Ranges.OneRange(first, last))
+		}
+	}
 	t.leader.StartCommit(one, len(t.flights) > 0, t.elsewhere(), now)
 	t.beat.want = !one
 	for {

@@ -122,7 +122,11 @@ func (l *latching) declare() {
 		case *kv.ScanRequest:
 			ls = append(ls, lockingLatch(s, r.Lock, l.readAt(), owner))
 		case *kv.RefreshRequest, *kv.RefreshRangeRequest:
-			ls = append(ls, latch.Latch{Span: s, Mode: latch.Read, At: l.readAt()})
+			at := l.readAt()
+			if b.CanForwardRead {
+				at = clock.MaxTimestamp // the evaluation may move it (coordinator.CO12)
+			}
+			ls = append(ls, latch.Latch{Span: s, Mode: latch.Read, At: at})
 		case *kv.PutRequest, *kv.CPutRequest, *kv.DeleteRequest, *kv.AddRequest:
 			ls = append(ls, latch.Latch{Span: s, Mode: latch.Write, At: l.writeAt(), Owner: owner})
 		case *kv.DeleteRangeRequest:

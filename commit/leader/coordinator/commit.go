@@ -39,7 +39,7 @@ type commitState struct {
 	// elsewhere says that there are writes in ranges of other protocols, which become durable while the record is staged.
 	elsewhere bool
 	readAt    clock.Timestamp // below SERIALIZABLE: the least read timestamp of the commit
-
+	carries   bool            // coordinator.CO12
 }
 
 // StartCommit begins the commit of a transaction that is not ReadOnly. onePhase says that all writes are in one
@@ -173,7 +173,7 @@ func (c *Coordinator) Restage(writes []kv.Request, elsewhere bool, to clock.Time
 	s.out, s.refresh, s.verify, s.check = nil, false, false, false
 	s.writes, s.chunks, s.beside, s.staged = writes, nil, nil, clock.Timestamp{}
 	s.elsewhere = elsewhere
-	c.held.here = false
+	c.held.here, s.carries = false, false
 	switch {
 	case c.core.Options().ParallelCommit && c.core.Trigger() == nil && !hasRange(writes) && (len(writes) > 0 || elsewhere):
 		c.parallel(0)
@@ -231,7 +231,7 @@ func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 			e.Held = slices.Clone(c.held.spans)
 		}
 		e.Anchor = s.writes[0].Span().Start // transaction.TC3
-		b.Requests = append(s.writes, e)
+		b.Requests = append(c.carried(s.writes), e)
 	case stageParallel:
 		e := c.endTxn()
 		e.InFlight = append(c.core.InFlight(nil, kv.Leader, s.writes), s.beside...)
@@ -250,6 +250,9 @@ func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 	if c.core.Level() != kv.Serializable {
 		// Under READ COMMITTED what depends on a snapshot says so itself. A range must not move past the checks.
 		b.CanForwardRead = !c.iso.hasChecks() && (b.CanForwardRead || c.core.Level() == kv.ReadCommitted)
+	}
+	if s.stage == stageOnePhase && s.carries {
+		b.CanForwardRead = true
 	}
 	s.out, s.refresh = b, false
 	return b, nil
@@ -329,7 +332,7 @@ func last(r *kv.BatchResponse) kv.Response {
 func (c *Coordinator) commitFailed(b *kv.Batch, err error) error {
 	s := &c.commit
 	if _, ok := unwrap(err).(*kv.OnePhaseError); ok && s.stage == stageOnePhase {
-		c.held.here = false
+		c.held.here, s.carries = false, false
 		// The router's cache was out of date: the range has split. The writes are no larger than a batch.
 		if c.core.Options().ParallelCommit && !hasRange(s.writes) {
 			c.parallel(0)
@@ -346,6 +349,9 @@ func (c *Coordinator) commitFailed(b *kv.Batch, err error) error {
 		// It is committed if and only if the writes are there. That includes those of an earlier round, whose
 		// timestamps the new record covers: that sending them again has failed does not mean that they are missing (commit.CR4).
 		return &kv.AmbiguousError{Reason: err.Error()}
+	}
+	if err, over := c.carriedFails(err); over {
+		return err
 	}
 	s.again = s.stage == stageParallel
 	if c.core.Level() != kv.Serializable && c.commitHigher(err) {

@@ -43,6 +43,8 @@ type Coordinator struct {
 	far    bool            // a nearest replica could not serve a historical transaction, so the leaseholders do
 
 	commit commitState
+	// ahead: a range that was read or written closes timestamps ahead of the clock, so that writes there have to move.
+	ahead bool
 }
 
 // Init begins; core is the transaction.
@@ -94,6 +96,9 @@ func (c *Coordinator) Answered(b *kv.Batch, r *kv.BatchResponse, err error) Answ
 
 // absorb takes timestamps from an answer.
 func (c *Coordinator) absorb(b *kv.Batch, r *kv.BatchResponse) {
+	if r != nil && r.Leads {
+		c.ahead = true
+	}
 	if r == nil || r.Txn == nil || r.Txn == b.Txn || r.Txn.ID != c.core.Txn().ID || c.core.Historical() {
 		return
 	}
