@@ -252,13 +252,17 @@ func (n *Node) serve(ctx context.Context, id identity) error {
 	if n.o.Small {
 		backlog = nil
 	}
+	var zones rangeserver.ZoneSource = n.zones
+	if n.o.Zones != nil {
+		zones = n.o.Zones(zones)
+	}
 	store, err := rangeserver.Open(rangeserver.Options{
 		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.transport, Liveness: n.cluster.Leases(), NodeID: id.node, StoreID: id.store, StartedAt: n.processAt, Version: n.version,
 		Leader: func(r *replica.Replica, handoff any) rangeserver.Leader {
 			return leader.New(&n.leader, r, handoff)
 		},
 		Protocols: n.protocols.ranges,
-		Starts:    n.fence, DB: internalDB{n.db}, Sender: n.router, Cluster: n.cluster, Zone: n.zones, Settings: n.settings, OnFatal: n.fail,
+		Starts:    n.fence, DB: internalDB{n.db}, Sender: n.router, Cluster: n.cluster, Zone: zones, Settings: n.settings, OnFatal: n.fail,
 		OldestRead: n.db.OldestRead, Yield: n.gate.Yield, Backlog: backlog,
 	})
 	if err != nil {

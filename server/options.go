@@ -8,6 +8,7 @@ import (
 	"meridian/cluster"
 	"meridian/host"
 	"meridian/probe"
+	"meridian/rangeserver"
 	"meridian/storage/engine"
 	"meridian/version"
 )
@@ -59,6 +60,8 @@ type Options struct {
 	RangeMaxBytes int64
 	// TimeUntilStoreDead is the default of the cluster setting server.time_until_store_dead; zero: five minutes.
 	TimeUntilStoreDead time.Duration
+	// Zones, if not nil, changes the configurations of ranges that the node follows, for simulations of what no statement can do.
+	Zones func(rangeserver.ZoneSource) rangeserver.ZoneSource
 	// NonVoters is how many non-voting replicas each range has in addition to its voters: one for each region without a voter is a
 	// sensible number.
 	NonVoters int

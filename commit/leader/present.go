@@ -62,6 +62,7 @@ func (p *Participant) present(ctx context.Context, b *kv.Batch) (*kv.BatchRespon
 		}
 		if waited == 0 {
 			p.o.Metrics.PresentWaits.Add(1)
+			p.o.Probes.Reached(ProbePresentWaits)
 		}
 		if err := clk.Sleep(ctx, presentPause); err != nil {
 			return nil, err
@@ -79,6 +80,7 @@ func (q *request) presented(err error, closed clock.Timestamp) (*kv.BatchRespons
 	case nil:
 		p.o.Metrics.FollowerReads.Add(1)
 		p.o.Metrics.PresentReads.Add(1)
+		p.o.Probes.Reached(ProbePresent)
 		resp := q.answer(nil)
 		resp.Leads = true
 		return resp, nil

@@ -30,6 +30,12 @@ const (
 // ProbeSplit is reached when a replica splits: the left side releases its right one, which no replica has yet.
 const ProbeSplit = "split: the right side is given away"
 
+// ProbePresent is reached when a replica without the lease serves a read of the present, ProbePresentWaits when the read has to wait there.
+const (
+	ProbePresent      = "present: served without the lease"
+	ProbePresentWaits = "present: a replica without the lease waits"
+)
+
 // RecoveryProbes are the branches of transaction recovery.
 func RecoveryProbes() []string {
 	return []string{probeStaging, probeFound, probeFoundLater, probePrevented, probeCommitted, probeAborted, probeStagedAnew,

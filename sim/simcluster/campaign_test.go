@@ -23,6 +23,7 @@ import (
 	"meridian/history"
 	"meridian/kv"
 	"meridian/probe"
+	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/fault"
 	"meridian/sim/simcluster"
@@ -165,6 +166,9 @@ type campaign struct {
 	regs     history.Registers
 	probes   *probe.Set
 	binaries *binaries // nil: all nodes run this build
+	// configure changes the options of nodes; nil: it does not. before are statements that are run before the tables are made.
+	configure func(i int, o *server.Options)
+	before    []string
 	// far are the machines whose clocks the plan sets beyond the bound: they have to stop themselves.
 	far map[string]bool
 
@@ -231,7 +235,7 @@ func (k *campaign) summary() string {
 
 func (k *campaign) run(t *testing.T) {
 	dice := rand.New(rand.NewPCG(k.seed, 0xca3))
-	o := simcluster.Options{Seed: k.seed, Log: logTo(), Probes: k.probes}
+	o := simcluster.Options{Seed: k.seed, Log: logTo(), Probes: k.probes, Configure: k.configure}
 	switch dice.IntN(4) {
 	case 0:
 		k.topology = "three nodes in one region"
@@ -397,7 +401,7 @@ func (k *campaign) prepare(t *testing.T) bool {
 		t.Fatal(err)
 	}
 	defer conn.Close(ctx)
-	for _, q := range []string{
+	for _, q := range append(k.before,
 		"CREATE TABLE bank (id int PRIMARY KEY, balance int NOT NULL)",
 		fmt.Sprintf("INSERT INTO bank SELECT g, %d FROM generate_series(1, %d) g", balance, accounts),
 		"CREATE TABLE reg (id int PRIMARY KEY, v int NOT NULL)",
@@ -411,7 +415,7 @@ func (k *campaign) prepare(t *testing.T) bool {
 		"ALTER TABLE reg SPLIT AT VALUES (0), (3)",
 		"ALTER TABLE pb SPLIT AT VALUES (0)",
 		"ALTER TABLE ctr SPLIT AT VALUES (0), (1)",
-	} {
+	) {
 		if _, err := conn.Exec(ctx, q); err != nil {
 			t.Fatalf("%s: %v", q, err)
 		}
