@@ -25,9 +25,9 @@ import (
 
 const (
 	// leadStepsUp bounds by how many steps a lead grows at once: one slow disk is no reason to let all writers wait for a second.
-	leadStepsUp = 4
+	leadStepsUp = 10
 	// leadCalm is for how many looks in succession a lead has to be longer than what is measured before it shrinks by a step: it must not swing.
-	leadCalm = 10
+	leadCalm = 4
 	// leadSlack is what is added to what was measured, and the least by which a lead shrinks.
 	leadSlack = 5 * time.Millisecond
 	// unmeasured stands for the round trip to a node that has not been measured.

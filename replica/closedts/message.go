@@ -16,12 +16,12 @@ const (
 	// Lag closes the past.
 	Lag Policy = 0
 	// leads is the number of leads: policy p closes p steps of leadStep ahead.
-	leads = 48
+	leads = 96
 	// Policies is the number of policies.
 	Policies = 1 + leads
 	// leadStep is the difference between two leads. Ranges with about the same lead share a timestamp in each message, and a lead that is
 	// measured anew rarely changes. It costs a writer half of it on average.
-	leadStep = 25 * time.Millisecond
+	leadStep = 10 * time.Millisecond
 )
 
 // Ahead is the policy with the least lead that is at least d, or else with the greatest.
