@@ -2,8 +2,10 @@ package rangeserver
 
 import (
 	"context"
+	"time"
 
 	"meridian/kv"
+	"meridian/replica/closedts"
 )
 
 // Orphaned is for tests that look at what removals leave alone.
@@ -13,3 +15,8 @@ func (s *Store) Orphaned(ctx context.Context, d *kv.RangeDescriptor) (bool, erro
 
 // Takers is for tests of who is given the leases of a node that drains.
 func (s *Store) Takers(d *kv.RangeDescriptor) []kv.NodeID { return s.takers(d) }
+
+// Retuned is for tests of how a lead follows what is measured.
+func Retuned(p closedts.Policy, calm int, need time.Duration) (closedts.Policy, int) {
+	return retuned(p, calm, need)
+}

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"meridian/clock"
 	"meridian/kv"
@@ -237,6 +238,83 @@ func TestLostUpdate(t *testing.T) {
 		if _, err := h.Receive(1, &Update{Stream: c.stream, Seq: c.seq}); (err == nil) != c.ok {
 			t.Errorf("message %d: %v", i, err)
 		}
+	}
+}
+
+// TestTurn: a message that overtakes the one before it waits for that one, and for no other reason.
+func TestTurn(t *testing.T) {
+	h := NewHeard()
+	u := func(stream, seq uint64) *Update { return &Update{Stream: stream, Seq: seq, Closed: [Policies]clock.Timestamp{at(int64(seq))}} }
+	waits := func(stream, seq uint64) <-chan struct{} { return h.Turn(1, u(stream, seq)) }
+	over := func(c <-chan struct{}) bool {
+		select {
+		case <-c:
+			return true
+		default:
+			return false
+		}
+	}
+	if waits(5, 1) != nil {
+		t.Error("the first message of a stream waits")
+	}
+	third := waits(5, 3)
+	if third == nil {
+		t.Fatal("the third message does not wait for the first")
+	}
+	for seq := uint64(1); seq <= 2; seq++ {
+		if over(third) {
+			t.Errorf("waited for message %d only", seq-1)
+		}
+		if _, err := h.Receive(1, u(5, seq)); err != nil {
+			t.Fatal(err)
+		}
+		if !over(third) {
+			t.Error("message 3 does not look again")
+		}
+		third = waits(5, 3)
+		if (third == nil) != (seq == 2) {
+			t.Errorf("after message %d, the third one waits: %t", seq, third != nil)
+		}
+		if third == nil {
+			break
+		}
+	}
+	if _, err := h.Receive(1, u(5, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if waits(5, 2) != nil || waits(4, 9) != nil {
+		t.Error("a late message waits")
+	}
+	if waits(6, 2) == nil {
+		t.Error("the second message of the next stream does not wait for the first")
+	}
+}
+
+// TestLost: of several messages under way the loss of any begins another stream, once.
+func TestLost(t *testing.T) {
+	g := NewGroup(100)
+	g.Advance([Policies]clock.Timestamp{at(1)}, []Member{{Position{Range: 7, Index: 1}, []kv.NodeID{2}}}, nil)
+	a, _ := g.Next(2)
+	b, _ := g.Next(2)
+	g.Lost(2, a.Stream)
+	c, _ := g.Next(2)
+	g.Lost(2, b.Stream)
+	d, _ := g.Next(2)
+	if c.Stream <= a.Stream || c.Seq != 1 || len(c.Changed) != 1 || d.Stream != c.Stream || d.Seq != 2 {
+		t.Errorf("%+v, %+v, then %+v, %+v", a, b, c, d)
+	}
+}
+
+// TestAhead: a policy leads by at least what is asked for, and by less than a step more, up to the greatest.
+func TestAhead(t *testing.T) {
+	for d := time.Duration(0); d < 2*time.Second; d += 3 * time.Millisecond {
+		p := Ahead(d)
+		if p == Lag || p >= Policies || p < Policies-1 && (p.Lead() < d || p.Lead() >= d+leadStep && p > 1) {
+			t.Errorf("%s: policy %d leads by %s", d, p, p.Lead())
+		}
+	}
+	if Lag.Lead() != 0 {
+		t.Error("Lag leads")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 
@@ -17,6 +18,7 @@ import (
 // command run is one of
 //
 //	track w 20 | untrack w          a write of that name begins at a timestamp or later, and was applied or given up
+//	lead 40 at 100                  the range leads from now on, by the clock's reading; lead 0 ends that
 //	close 30 | raise 30             what the leaseholder wants to close; what was promised elsewhere
 //	freeze | thaw                   promises end for the time being
 //	advance 30 r7@90=n2,n3 -r9      the group closes 30; r7 is in it now, with replicas there, and r9 is not
@@ -72,6 +74,10 @@ func (s *script) run(t *testing.T, f []string) string {
 			return "moves above " + show(floor)
 		}
 		return "ok"
+	case "lead":
+		now := at(number(f[3]))
+		s.tracker.Lead(time.Duration(number(f[1])), func() clock.Timestamp { return now })
+		return fmt.Sprint("leads by ", int64(s.tracker.Leads()))
 	case "untrack":
 		s.tracker.Untrack(s.writes[f[1]])
 		delete(s.writes, f[1])
