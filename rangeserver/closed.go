@@ -96,17 +96,20 @@ func (s *Store) tuneAll() {
 		zone = s.o.Zone.Generation()
 	}
 	s.side.leads = 0
+	longest := closedts.Lag
 	s.ranges.Range(func(_, v any) bool {
 		e := v.(*entry)
 		if e.ready.Load() {
 			s.tune(e, zone)
 			if e.closing.leading.policy != closedts.Lag {
 				s.side.leads++
+				longest = max(longest, e.closing.leading.policy)
 			}
 		}
 		return true
 	})
 	s.Metrics.Leads.Store(int64(s.side.leads))
+	s.Metrics.LongestLead.Store(int64(longest.Lead()))
 }
 
 // targets are the timestamps up to which the ranges of each policy are to be closed; those of policies that no range has are zero.

@@ -17,8 +17,8 @@ func (s *Store) Describe(w io.Writer) {
 		st.Desc, st.Lease = nil, lease.Lease{}
 		_, good := e.r.Lease()
 		_, serves := e.r.CheckLease(clock.Timestamp{})
-		fmt.Fprintf(w, "  r%d/%d %v, %v (good %t, serves %t), intents %d, suspect %t, busy %t\n    %+v\n",
-			e.r.RangeID(), e.r.ReplicaID(), d, l, good, serves, e.r.Stats().IntentCount, e.load.suspect.Load(), len(e.admin) > 0, st)
+		fmt.Fprintf(w, "  r%d/%d %v, %v (good %t, serves %t), intents %d, suspect %t, busy %t, leads by %s\n    %+v\n",
+			e.r.RangeID(), e.r.ReplicaID(), d, l, good, serves, e.r.Stats().IntentCount, e.load.suspect.Load(), len(e.admin) > 0, e.r.Closer().Leads(), st)
 		if e.ready.Load() {
 			if p, ok := e.leader.(interface{ Describe(io.Writer) }); ok {
 				p.Describe(w)

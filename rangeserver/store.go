@@ -162,8 +162,8 @@ type Metrics struct {
 	// ended because much had been promised in them. Ranges of the leader protocol have none.
 	Seals, Reopened, Folded    atomic.Int64
 	ClosedSent, ClosedReceived atomic.Int64 // messages of the side transport
-	// Leads is the number of ranges that close timestamps ahead of the clock here.
-	Leads atomic.Int64
+	// Leads is the number of ranges that close timestamps ahead of the clock here, LongestLead the longest of their leads in nanoseconds.
+	Leads, LongestLead atomic.Int64
 	// TickLate is by how much the ticks of raft come late.
 	TickLate cluster.Lateness
 }

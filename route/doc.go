@@ -27,6 +27,8 @@
 //	route.RO5 (I9): A batch of a client ends within a bound when no replica serves it (Patience), with *kv.UnavailableError, or
 //	    with *kv.AmbiguousError where route.RO2 asks for it.
 //
+// route.RO6 is about what a gateway knows of ranges that close the future, see present.go.
+//
 // # Answers of nodes
 //
 //	NotLeaseholderError   send to the leaseholder that it names; if it names none, to the next replica
@@ -34,7 +36,7 @@
 //	RangeMismatchError    cache its RangeInfos and divide again
 //	UnavailableError      to the next replica, with pauses, until the context ends
 //	unreachable           the same, unless route.RO2 forbids
-//	NotClosedError        to the leaseholder (nearest.go), unless the batch is for the nearest replica
+//	NotClosedError        to the leaseholder (nearest.go, present.go), unless the batch is for the nearest replica
 //	ProtocolError         cache the descriptor, and return the error to the caller: the rows are another protocol's
 //	GenerationError       the same; whether the batch was done is not known
 //

@@ -213,6 +213,8 @@ func (e *emitter) ranges(s *rangeserver.Store) {
 	e.counter("lease_transfers", "Leases transferred.", m.LeaseTransfers.Load())
 	e.counter("closed_timestamp_messages_sent", "Messages with closed timestamps of quiescent ranges.", m.ClosedSent.Load())
 	e.counter("closed_timestamp_messages_received", "Messages of peers with closed timestamps of quiescent ranges.", m.ClosedReceived.Load())
+	e.gauge("ranges_leading", "Ranges of GLOBAL tables whose leases are here: they close timestamps ahead of the clock.", float64(m.Leads.Load()))
+	e.gauge("range_lead_longest_seconds", "How far ahead of the clock the range with the longest lead closes, and its writers wait.", time.Duration(m.LongestLead.Load()).Seconds())
 	e.counter("range_checks", "Comparisons of a range's replicas.", m.RangeChecks.Load())
 	e.counter("range_deviations", "Replicas that differed from the rest of their range; their nodes were stopped.", m.Deviations.Load())
 	e.counter("range_statistics_wrong", "Ranges whose statistics differed from a count; they were corrected.", m.StatisticsWrong.Load())
@@ -294,10 +296,12 @@ func (e *emitter) leader(m *leader.Metrics) {
 	e.emit(prometheus.CounterValue, "kv_retries_total", "Requests that had to be retried at a later timestamp.",
 		float64(m.RetriesUncertain.Load()), prometheus.Labels{"reason": "uncertain"})
 	e.counter("kv_forwarded", "Requests whose timestamp the range moved by itself.", m.Forwarded.Load())
-	e.counter("kv_follower_reads", "Batches of reads in the past that were served without the lease.", m.FollowerReads.Load())
-	e.counter("kv_follower_conflicts", "Batches of reads in the past that were sent to the leaseholder, because of an intent.", m.FollowerConflicts.Load())
+	e.counter("kv_follower_reads", "Batches of reads that were served without the lease.", m.FollowerReads.Load())
+	e.counter("kv_present_reads", "Batches of reads of the present that were served without the lease, in ranges of GLOBAL tables.", m.PresentReads.Load())
+	e.counter("kv_present_read_waits", "Batches of reads of the present that waited until this replica had closed enough.", m.PresentWaits.Load())
+	e.counter("kv_follower_conflicts", "Batches of reads that were sent to the leaseholder, because of an intent.", m.FollowerConflicts.Load())
+	e.counter("kv_follower_not_closed", "Batches of reads that were sent to the leaseholder, because their timestamp was not closed here.", m.NotClosed.Load())
 	e.counter("kv_negotiations", "Batches that asked up to when reads in the past can be served here.", m.Negotiations.Load())
-	e.counter("kv_follower_not_closed", "Batches of reads in the past that were sent to the leaseholder, because their timestamp was not closed here.", m.NotClosed.Load())
 }
 
 // transactions emits the gateway's side of transactions.

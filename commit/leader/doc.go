@@ -4,7 +4,7 @@
 // # The life of a request
 //
 // A Participant serves a batch on the caller's goroutine, beginning in Send (send.go). There are five paths: a single Get (get.go), plain
-// reads (read.go), reads without the lease (follow.go), pushes (push.go), and batches that write or lock (write.go), which go through all
+// reads (read.go), reads without the lease (follow.go, present.go), pushes (push.go), and batches that write or lock (write.go), which go through all
 // stages:
 //
 //	Send          waits while the range is frozen                                    send.go, freeze.go
@@ -90,6 +90,7 @@
 //	leader.P23 (I4): a batch without a transaction that was served at a time in the future is answered when the clock has reached it.
 //
 // leader.P24 is about the timestamps up to which replicas can serve stale reads, see negotiate.go.
+// leader.P25 is about reads of the present without the lease, see present.go.
 //
 // leader.P8 and leader.P9 are about a range that its left neighbour is about to absorb, see freeze.go; leader.P16 about locks of SELECT FOR
 // UPDATE that were lost, see keptlocks.go; leader.D1 to leader.D3 about numbers of sequences, see drawn.go.

@@ -18,7 +18,7 @@ import (
 //
 // Nothing is entered into the timestamp cache: the leaseholder writes nothing at or below what is closed.
 
-// presentPause is how often a read that waits for its replica looks again.
+// presentPause is how often a read that waits for its replica asks it.
 const presentPause = 2 * time.Millisecond
 
 // presentLag is by how much more than the time that a read may wait its replica may be behind: timestamps come in steps.

@@ -31,7 +31,9 @@ func TestPresent(t *testing.T) {
 			}
 		}
 		base := c.clock.Now()
-		at := func(ms int) clock.Timestamp { return clock.Timestamp{Wall: base.Wall + int64(ms)*int64(time.Millisecond)} }
+		at := func(ms int) clock.Timestamp {
+			return clock.Timestamp{Wall: base.Wall + int64(ms)*int64(time.Millisecond)}
+		}
 		put(k, "before", base, nil)
 		put(k, "within", at(100), nil)
 		put(intent, "provisional", clock.Timestamp{}, &kv.Txn{TxnMeta: kv.TxnMeta{ID: kv.TxnID{9}, Anchor: intent, Seq: 1, WriteTimestamp: at(120),

@@ -244,7 +244,9 @@ func TestLostUpdate(t *testing.T) {
 // TestTurn: a message that overtakes the one before it waits for that one, and for no other reason.
 func TestTurn(t *testing.T) {
 	h := NewHeard()
-	u := func(stream, seq uint64) *Update { return &Update{Stream: stream, Seq: seq, Closed: [Policies]clock.Timestamp{at(int64(seq))}} }
+	u := func(stream, seq uint64) *Update {
+		return &Update{Stream: stream, Seq: seq, Closed: [Policies]clock.Timestamp{at(int64(seq))}}
+	}
 	waits := func(stream, seq uint64) <-chan struct{} { return h.Turn(1, u(stream, seq)) }
 	over := func(c <-chan struct{}) bool {
 		select {

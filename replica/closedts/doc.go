@@ -22,9 +22,10 @@
 // # Invariants (I6)
 //
 //	closedts.CT1: A write that Track admitted at w is applied, or abandoned, before Close returns w or more.
-//	closedts.CT2: A leaseholder closes timestamps below the start of every later lease only: it closes the past of its own clock, below
-//	    the end of its lease that is written down; a later lease starts after that, whatever the clocks do. A new
-//	    leaseholder starts from what its log has closed and from the start of its lease, before it serves anything.
+//	closedts.CT2: A leaseholder closes timestamps below the start of every later lease only: what its lease covers, as it is written down; a
+//	    lease that is taken starts after that, whatever the clocks do. One that is given away may start before; it carries the highest timestamp
+//	    that was closed, and no promise is told that a transfer has overtaken. A new leaseholder starts from what its log has closed and from the
+//	    start of its lease, before it serves anything.
 //	closedts.CT3: The side transport names the applied index of the leaseholder, read after T was closed: every write at or below T was
 //	    applied there before.
 //	closedts.CT4: A follower's closed timestamp never goes back.
@@ -45,9 +46,18 @@
 //
 //	Update    leaseholder's node -> replica's node    seq 1 begins anew; then differences only
 //
+// Messages to a peer may be under way together; one that overtakes another waits for its turn (Heard.Turn).
+//
+// # Policies
+//
+// Lag closes the past. The others close the future, each with its own lead, for ranges of which every replica serves reads of the present
+// (CRDB'22 §6.2.1):
+//
+//	now                         now + lead            what is closed has to reach a reader's clock and its uncertainty interval
+//	 |--- writes move past here --->|                 before the next timestamp does
+//
 // # What it does not do
 //
 // It knows no raft and no lease: package replica asks it while it proposes and when leases change; package
-// rangeserver has the streams. One policy exists, Lag; a policy that closes the future (GLOBAL tables) has its place
-// in the messages.
+// rangeserver has the streams, and decides by how much a range leads.
 package closedts

@@ -46,7 +46,7 @@ type Tracker struct {
 	frozen  bool
 }
 
-// Lead has the range close timestamps ahead of what now shows, or the past again if lead is zero. What is closed already stays so.
+// Lead has the range close timestamps ahead of what now shows, or the past again if lead is zero. Closed timestamps stay closed.
 func (t *Tracker) Lead(lead time.Duration, now func() clock.Timestamp) {
 	t.mu.Lock()
 	t.now = now

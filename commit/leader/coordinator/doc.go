@@ -25,7 +25,8 @@
 //	    leaves the commit's outcome unknown (Doubt), because recovery may find it.
 //
 // transaction.TC1 to transaction.TC3 are about every transaction, coordinator.CO6 to coordinator.CO8 about the weaker levels of
-// isolation (isolation.go), coordinator.CO10 about locks that the client holds (held.go).
+// isolation (isolation.go), coordinator.CO10 about locks that the client holds (held.go), coordinator.CO12 about ranges that close the future
+// (carry.go).
 //
 // # A read
 //
