@@ -30,6 +30,7 @@ func Outcome(err error) *sqlstate.Error {
 		unavail   *kv.UnavailableError
 		overflow  *kv.AddOverflowError
 		belowGC   *kv.BelowGCError
+		notClosed *kv.NotClosedError
 		future    *kv.FutureError
 		unreach   *transport.UnreachableError
 		fatal     *engine.FatalError
@@ -83,6 +84,9 @@ func Outcome(err error) *sqlstate.Error {
 			Detail: unreach.Error(), Cause: err}
 	case errors.As(err, &overflow):
 		return &sqlstate.Error{Code: sqlstate.NumericOutOfRange, Message: "bigint out of range", Cause: err}
+	case errors.As(err, &notClosed): // of a read that only the nearest replicas may serve
+		return (&sqlstate.Error{Code: sqlstate.UnsatisfiableStaleness, Message: "no nearby replica can serve the read at its time any more",
+			Hint: "Try again, or leave out nearest_only, so that leaseholders serve the read.", Cause: err}).WithDetail("It serves what it has up to %s.", readable(notClosed.Closed))
 	case errors.As(err, &belowGC):
 		return (&sqlstate.Error{Code: sqlstate.SnapshotTooOld, Message: "snapshot too old: the data of that time is gone",
 			Cause: err}).WithDetail("The batch's timestamp must be after the replica's GC threshold, %s.", readable(belowGC.Threshold))
