@@ -66,7 +66,7 @@
 //	    replicas, ends a joint configuration, splits, or moves a lease between voters needs no configuration and goes on. The system's ranges keep the catalogue
 //	    itself, so they do not wait for it.
 //
-// rangeserver.RS4 is about how far ahead of the clock ranges close, see lead.go.
+// rangeserver.RS5 is about how far ahead of the clock ranges close, see lead.go.
 //
 // # Start
 //

@@ -20,7 +20,7 @@ import (
 // So a lead is the sum of these four, all of which are measured, rounded up to a policy. A write waits for its lead, so it must not be longer
 // than that.
 //
-//	rangeserver.RS4: A lead is no promise. One that is too short sends readers to the leaseholder, one that is too long lets writers wait; the closed
+//	rangeserver.RS5: A lead is no promise. One that is too short sends readers to the leaseholder, one that is too long lets writers wait; the closed
 //	    timestamps are right with any.
 
 const (
