@@ -340,6 +340,7 @@ func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *c
 	unique := single && oneMatch(t, ix, &c)
 	seeks := c.count()
 	near := o.localLookup(kind, t, &c, unique)
+	far := o.farCost(scan, ix, c.spans, lookupTrip(o.env.Region.distanceOf(t, ix, c.spans), l.rows*seeks))
 	width := a.info.width
 	if !ix.Primary {
 		width = 10 + 6*float64(len(ix.Columns)+len(ix.Stored))
@@ -352,7 +353,7 @@ func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *c
 		a.setColumns(needed)
 		node := &LookupJoin{Kind: kind, Table: t, Index: ix, Spans: c.spans, Right: a.cols, Ordinals: a.ordinals, On: o.planExprs(rest),
 			Single: unique, Locking: scan.Locking, KeepOrder: true}
-		extra := o.wideArea(scan, ix, c.spans) + o.lookupCost(a.info, l.rows*seeks, perKey/seeks, width) + l.rows*(perKey*costExpr*float64(len(rest))+costPass) + g.rows*costPass +
+		extra := far + o.lookupCost(l.rows*seeks, perKey/seeks, width) + l.rows*(perKey*costExpr*float64(len(rest))+costPass) + g.rows*costPass +
 			o.subqueryCost(rest, l.rows*perKey) + locks
 		if near.remote != nil {
 			m := *node
@@ -414,14 +415,14 @@ func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *c
 	if len(early) > 0 {
 		found *= max(o.selectivity(early, base), 0.01)
 	}
-	extra := o.wideArea(scan, ix, c.spans) + o.lookupCost(a.info, l.rows*seeks, perKey/seeks, width) + o.lookupCost(a.info, found, 1, a.info.width) +
+	extra := far + lookupTrip(o.env.Region.distanceOf(t, t.Primary(), nil), found).cost() + o.lookupCost(l.rows*seeks, perKey/seeks, width) + o.lookupCost(found, 1, a.info.width) +
 		l.rows*costPass + g.rows*2*costPass + o.subqueryCost(rest, found) + locks
 	over := func(first *LookupJoin) func(phys) Node {
 		return func(in phys) Node {
 			n := *first
 			n.Input = in.node
 			n.Cols = append(append([]ColumnID(nil), in.node.Columns()...), n.Right...)
-			n.Est = Estimate{Rows: found, Cost: in.cost + o.lookupCost(a.info, l.rows*seeks, perKey/seeks, width)}
+			n.Est = Estimate{Rows: found, Cost: in.cost + o.lookupCost(l.rows*seeks, perKey/seeks, width)}
 			m := *second
 			m.Input = &n
 			m.Cols = append(append([]ColumnID(nil), n.Cols...), m.Right...)

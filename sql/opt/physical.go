@@ -100,6 +100,8 @@ type IndexScan struct {
 	Single  bool
 	Locking Locking
 	AsOf    clock.Timestamp
+	// reads is the estimated number of rows that are read, before Filter, and width the bytes of one.
+	reads, width float64
 }
 
 // VirtualNode reads a computed relation. Keys are conditions, all of them in Filter too, that let it compute fewer rows.

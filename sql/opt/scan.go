@@ -35,9 +35,9 @@ func (s *search) scan(in *group, r *Scan, filter []scalar.Expr) {
 			}
 		}
 	}
-	// Nothing is cheaper than a row by its unique key.
+	// Nothing is cheaper than a row by its unique key, unless it is far away and another index has a copy that is near.
 	primary := o.withRegions(r, &in.cols, t.Primary(), filter)
-	if primary.single && len(primary.spans) == 1 {
+	if primary.single && len(primary.spans) == 1 && !(len(t.Indexes) > 1 && wide(o.env.Region.distanceOf(t, t.Primary(), primary.spans).Leaseholder)) {
 		a.index(t.Primary(), primary)
 		return
 	}
@@ -134,9 +134,7 @@ func (a *access) index(ix *catalog.Index, c constraint) {
 	if !ix.Primary {
 		width = 10 + 6*float64(len(ix.Columns)+len(ix.Stored))
 	}
-	startup, cost := o.scanCost(a.info, rows, width, spans)
-	wide := o.wideArea(a.scan, ix, c.spans)
-	startup, cost = startup+wide, cost+wide
+	startup, cost := o.scanCost(rows, width, spans)
 	keys := indexColumns(t, ix)
 	order := make([]OrderColumn, 0, len(keys))
 	for _, k := range keys {
@@ -158,9 +156,13 @@ func (a *access) index(ix *catalog.Index, c constraint) {
 	}
 	node := &IndexScan{Base: Base{Cols: a.cols}, Table: t, Index: ix, Ordinals: a.ordinals, Spans: o.planSpans(c.spans), Reverse: reverse,
 		Filter: o.planExprs(c.filter), Single: c.single, Together: c.regions > 1, Locking: a.scan.Locking, AsOf: a.scan.AsOf}
+	node.reads, node.width = rows, width
 	if s.req.limit > 0 {
 		node.SoftLimit = softLimit(s.req.limit, rows, s.g.rows)
 	}
+	node.Est.Rows = s.g.rows
+	far := o.farCost(a.scan, ix, c.spans, scanTrip(node, o.env.Region.distanceOf(t, ix, c.spans), rows, width))
+	startup, cost = startup+far, cost+far
 	cpu := rows*costExpr*float64(len(c.filter)) + o.subqueryCost(c.filter, rows)
 	if covering && locking {
 		cpu += rows * costLock
@@ -240,14 +242,15 @@ func (a *access) fetch(ix *catalog.Index, c constraint, node *IndexScan, have co
 	if lock.Strength != 0 {
 		cost += fetched * costLock
 	}
-	rest := o.lookupCost(a.info, fetched, 1, a.info.width) + fetched*costExpr*float64(len(late)) + o.subqueryCost(late, fetched)
+	far := lookupTrip(o.env.Region.distanceOf(t, t.Primary(), spansOf(t, ix, t.Primary(), c.spans)), fetched).cost()
+	rest := far + o.lookupCost(fetched, 1, a.info.width) + fetched*costExpr*float64(len(late)) + o.subqueryCost(late, fetched)
 	total := cost + rest
 	if los, first, total := a.localFirst(node, &c, startup, cost); los != nil {
 		j := *join
 		j.Input, j.KeepOrder = los, false
-		s.offer(phys{node: &j, startup: first + costRequest, cost: total + rest})
+		s.offer(phys{node: &j, startup: first + costRequest + far, cost: total + rest})
 	}
-	s.offer(phys{node: join, startup: startup + costRequest, cost: total, order: order})
+	s.offer(phys{node: join, startup: startup + costRequest + far, cost: total, order: order})
 }
 
 func softLimit(limit, read, out float64) int64 {

@@ -1,10 +1,12 @@
 package opttest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +42,7 @@ type db struct {
 	params   []types.Datum
 	read     int // keys that statements looked at
 	gateway  string
+	far      []far
 }
 
 func newDB(t testing.TB) *db {
@@ -119,7 +122,7 @@ func (d *db) bind(sql string, params ...*types.T) (bind.Statement, error) {
 }
 
 func (d *db) env() opt.Env {
-	return opt.Env{Registry: d.registry, Naive: d.naive, Perturb: d.perturb, JoinPairs: d.joins, GatewayRegion: d.gateway,
+	return opt.Env{Registry: d.registry, Naive: d.naive, Region: d.region(), Perturb: d.perturb, JoinPairs: d.joins, GatewayRegion: d.gateway,
 		Statistics: func(id catalog.ID) *catalog.Statistics { return d.stats[id] }}
 }
 
@@ -289,6 +292,71 @@ func (d *db) analyze(table string) {
 			Histogram: catalog.NewHistogram(values, nulls, true, 10)}
 	}
 	d.stats[t.ID] = s
+}
+
+// far is the distance of an index's rows that begin with a prefix.
+type far struct {
+	table  catalog.ID
+	index  catalog.IndexID
+	prefix []byte
+	d      opt.Distance
+}
+
+// setDistances reads the lines of the script's command.
+func (d *db) setDistances(text string) {
+	d.t.Helper()
+	d.far = nil
+	for _, line := range strings.Split(text, "\n") {
+		f := strings.Fields(line)
+		if len(f) == 0 {
+			continue
+		}
+		name, value, partial := strings.Cut(f[0], "/")
+		var at far
+		for _, t := range d.tables {
+			for i := range t.Indexes {
+				if t.Indexes[i].Name == name {
+					at.table, at.index = t.ID, t.Indexes[i].ID
+				}
+			}
+		}
+		ms, err := strconv.ParseFloat(f[2], 64)
+		if at.table == 0 || err != nil {
+			d.t.Fatalf("distances: %q, %v", line, err)
+		}
+		if partial {
+			at.prefix = encoding.AppendString(nil, value, encoding.Ascending)
+		}
+		at.d = opt.Distance{Leaseholder: ms * 1000, Sum: ms * 1000, Ranges: 1, Nearest: ms * 1000, Regions: []string{f[1]}}
+		if ms < 5 {
+			at.d.Sum, at.d.Ranges, at.d.Regions = 0, 0, nil
+		}
+		if len(f) > 3 {
+			q, err := strconv.ParseFloat(strings.TrimPrefix(f[3], "quorum="), 64)
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			at.d.Quorum, at.d.WideQuorum = q*1000, true
+		}
+		d.far = append(d.far, at)
+	}
+}
+
+func (d *db) region() opt.Region {
+	if d.far == nil {
+		return opt.Region{}
+	}
+	return opt.Region{Distance: func(p opt.Place) (out opt.Distance) {
+		for _, f := range d.far {
+			if f.table == p.Table && (p.Index == 0 || f.index == p.Index) &&
+				(len(p.Prefix) == 0 || bytes.HasPrefix(p.Prefix, f.prefix)) {
+				out.Leaseholder, out.Nearest, out.Quorum = max(out.Leaseholder, f.d.Leaseholder), max(out.Nearest, f.d.Nearest), max(out.Quorum, f.d.Quorum)
+				out.Sum, out.Ranges, out.WideQuorum = out.Sum+f.d.Sum, out.Ranges+f.d.Ranges, out.WideQuorum || f.d.WideQuorum
+				out.Regions = append(out.Regions, f.d.Regions...)
+			}
+		}
+		return out
+	}}
 }
 
 // store is a transaction over the map of a db. A statement does not see its own writes.

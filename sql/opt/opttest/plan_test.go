@@ -20,7 +20,9 @@ import (
 //	byrow table=t      makes an empty table REGIONAL BY ROW, over the regions ap, eu and us
 //	gateway region=us  the region of the gateway
 //	analyze table=t    statistics with histograms, of all rows of a table
-//	plan [costs]       the plan of a query
+//	distances          "index region milliseconds [quorum=milliseconds]" on each line, index/value for the rows with a text in the first column; of
+//	                   an index that is not named, the rows are near
+//	plan [costs]       the plan of a query; latency adds its wide-area rounds
 //	query              its rows, after checking that a naive plan has the same
 func TestPlans(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -73,12 +75,20 @@ func TestPlans(t *testing.T) {
 				td.ScanArgs(t, "table", &table)
 				d.analyze(table)
 				return ""
+			case "distances":
+				d.setDistances(td.Input)
+				return ""
 			case "plan":
 				p, err := d.plan(td.Input)
 				if err != nil {
 					return "error: " + err.Error() + "\n"
 				}
-				return strings.Join(opt.Explain(p, opt.ExplainOptions{Costs: td.HasArg("costs"), Verbose: td.HasArg("verbose")}), "\n") + "\n"
+				head := ""
+				if td.HasArg("latency") {
+					x := p.Predict(d.region())
+					head = fmt.Sprintf("rounds: %d, latency: %.0f ms, regions: %s, of: %s\n", x.Rounds, x.Micros/1000, strings.Join(x.Regions, ", "), x.Of)
+				}
+				return head + strings.Join(opt.Explain(p, opt.ExplainOptions{Costs: td.HasArg("costs"), Verbose: td.HasArg("verbose")}), "\n") + "\n"
 			case "query":
 				return compare(d, td.Input, td.HasArg("ordered"))
 			}

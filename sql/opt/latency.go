@@ -1,0 +1,474 @@
+package opt
+
+import (
+	"math"
+	"slices"
+
+	"meridian/encoding"
+	"meridian/sql/catalog"
+	"meridian/sql/rowcode"
+	"meridian/sql/scalar"
+	"meridian/sql/types"
+)
+
+// Region says how far rows are from the gateway, as plain numbers: the optimizer asks no network (opt.O3). The zero value knows no distances.
+type Region struct {
+	// Distance is that of the rows of an index, or a part of them; nil: all are near. It is called often and must not wait.
+	Distance func(Place) Distance
+}
+
+// Place is rows of an index.
+type Place struct {
+	Table catalog.ID
+	// Index is zero for all rows of the table, in any index.
+	Index catalog.IndexID
+	// Prefix is the beginning of the keys behind the index's own part, in key encoding; empty: all rows of the index.
+	Prefix []byte
+}
+
+// Distance is how far rows are from the gateway. Times are round trips in microseconds; zero is near, or not known.
+type Distance struct {
+	// Leaseholder is that to the farthest of the leaseholders, and Sum that to all of the ranges with a wide one, of which there are Ranges, one
+	// after the other.
+	Leaseholder, Sum float64
+	Ranges           int
+	// Nearest is that to the nearest replica, of the range where that is farthest. Reads of the past go there.
+	Nearest float64
+	// Quorum is how long the leaseholders wait for a quorum of replicas in other regions when they write, at least. WideQuorum says that
+	// they do.
+	Quorum     float64
+	WideQuorum bool
+	// Regions are those of leaseholders that are far.
+	Regions []string
+}
+
+// WideArea is the round trip, in microseconds, above which a request counts as one to another region. Nodes of one region are nearer than this, and
+// most pairs of regions farther.
+const WideArea = 5000.0
+
+// costMicro is the cost of waiting a microsecond: a near request, which takes 20 of them, costs 80 (cost.go).
+const costMicro = costRequest / 20
+
+func wide(micros float64) bool { return micros > WideArea }
+
+// trip is a number of requests to other regions, each of which is sent when the one before was answered, and how long they take.
+type trip struct {
+	rounds float64
+	micros float64
+}
+
+func (t trip) plus(x trip) trip       { return trip{t.rounds + x.rounds, t.micros + x.micros} }
+func (t trip) times(n float64) trip   { return trip{t.rounds * n, t.micros * n} }
+func (t trip) farther(x trip) trip    { return trip{max(t.rounds, x.rounds), max(t.micros, x.micros)} }
+func (t trip) cost() float64          { return t.micros * costMicro }
+func onceFar(micros float64) (t trip) { return timesFar(1, micros) }
+
+func timesFar(n, micros float64) (t trip) {
+	if wide(micros) {
+		t = trip{n, n * micros}
+	}
+	return t
+}
+
+// distanceOf is the distance of the rows of a table's index that spans select; nil spans are all.
+func (r *Region) distanceOf(t *catalog.Table, ix *catalog.Index, spans []IndexSpan) Distance {
+	if r.Distance == nil || t.Kind != catalog.KindTable {
+		return Distance{}
+	}
+	var seen [][]byte
+	var out Distance
+	for i := range spans {
+		prefix := spanPrefix(t, ix, &spans[i])
+		if slices.ContainsFunc(seen, func(p []byte) bool { return string(p) == string(prefix) }) {
+			continue
+		}
+		if len(seen) == maxPlaces {
+			seen = nil
+			break
+		}
+		seen = append(seen, prefix)
+		out = out.with(r.Distance(Place{t.ID, ix.ID, prefix}))
+	}
+	if len(seen) == 0 {
+		return r.Distance(Place{Table: t.ID, Index: ix.ID})
+	}
+	return out
+}
+
+// maxPlaces bounds the parts of an index whose distances are looked up for one operator; if there are more, all of the index counts.
+const maxPlaces = 16
+
+// with is the distance of the rows of both.
+func (d Distance) with(x Distance) Distance {
+	d.Leaseholder, d.Nearest, d.Quorum = max(d.Leaseholder, x.Leaseholder), max(d.Nearest, x.Nearest), max(d.Quorum, x.Quorum)
+	d.Sum, d.Ranges, d.WideQuorum = d.Sum+x.Sum, d.Ranges+x.Ranges, d.WideQuorum || x.WideQuorum
+	for _, name := range x.Regions {
+		if !slices.Contains(d.Regions, name) {
+			d.Regions = append(slices.Clip(d.Regions), name)
+		}
+	}
+	return d
+}
+
+// spanPrefix is the part of the keys of a span that is known when it is planned: constants for the first columns of the index.
+func spanPrefix(t *catalog.Table, ix *catalog.Index, s *IndexSpan) (prefix []byte) {
+	cols := indexColumns(t, ix)
+	for i, e := range s.Equal {
+		if i >= len(cols) || i < len(s.Modes) && s.Modes[i] != SpanValue {
+			break
+		}
+		next, ok := appendConstant(prefix, e, t.Column(cols[i].Column).Type, cols[i].Desc)
+		if !ok {
+			break
+		}
+		prefix = next
+	}
+	return prefix
+}
+
+// spansOf is what spans of one index of a table say about the first columns of another one, whose rows are looked up for its entries.
+func spansOf(t *catalog.Table, from, to *catalog.Index, spans []IndexSpan) (out []IndexSpan) {
+	cols := indexColumns(t, from)
+	for i := range spans {
+		var s IndexSpan
+		for _, k := range to.Columns {
+			at := slices.IndexFunc(cols, func(c catalog.IndexColumn) bool { return c.Column == k.Column })
+			if at < 0 || at >= len(spans[i].Equal) || at < len(spans[i].Modes) && spans[i].Modes[at] != SpanValue {
+				break
+			}
+			s.Equal = append(s.Equal, spans[i].Equal[at])
+		}
+		if s.Equal == nil {
+			return nil
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func appendConstant(prefix []byte, e scalar.Expr, t *types.T, desc bool) ([]byte, bool) {
+	k, ok := e.(*scalar.Const)
+	if !ok || k.Value.IsNull() || k.Value.Phys() != t.Phys() {
+		return prefix, false
+	}
+	dir := encoding.Ascending
+	if desc {
+		dir = encoding.Descending
+	}
+	out, err := rowcode.AppendKeyDatum(slices.Clip(prefix), k.Value, dir)
+	return out, err == nil
+}
+
+// Sizes of package exec's requests, which decide how many there are.
+const (
+	scanPageBytes   = 1 << 20
+	firstLookups    = 64
+	growLookups     = 4
+	eagerScanRows   = 10_000
+	scanPageGrowth  = 4
+	filteredScanRow = 16
+)
+
+// scanTrip is the requests of a scan that reads so many rows of a width. What it sends is said in package exec: keys in batches; several spans
+// with few rows at once; otherwise pages, one after the other, and within a page one range after the other.
+func scanTrip(n *IndexScan, d Distance, reads, width float64) trip {
+	micros := d.Leaseholder
+	if !n.AsOf.IsZero() {
+		micros = d.Nearest
+	}
+	switch {
+	case n.Single:
+		return timesFar(math.Ceil(max(float64(len(n.Spans)), 1)/lookupBatchRows), micros)
+	case len(n.Spans) > 1 && n.Est.Rows < eagerScanRows && (n.Together || n.Limit == 0 && n.SoftLimit == 0):
+		return onceFar(micros)
+	}
+	pages := math.Ceil(reads * width / scanPageBytes)
+	if n.SoftLimit > 0 && float64(n.SoftLimit) < reads { // the consumer takes a part; pages grow
+		rows, size := float64(n.SoftLimit), max(float64(n.SoftLimit), filteredScanRow)
+		for pages = 0; rows > 0; pages++ {
+			rows -= size
+			size *= scanPageGrowth
+		}
+	}
+	t := timesFar(max(pages, 1), micros)
+	if n.AsOf.IsZero() {
+		t = t.farther(trip{float64(d.Ranges), d.Sum})
+	}
+	return t
+}
+
+// lookupTrip is the requests for so many keys, in batches that grow. Those of a batch go to all ranges at once.
+func lookupTrip(d Distance, keys float64) trip {
+	batches, size := 0.0, float64(firstLookups)
+	for keys > 0 && batches < 1e6 {
+		if size >= lookupBatchRows {
+			batches += math.Ceil(keys / lookupBatchRows)
+			break
+		}
+		keys -= size
+		size = min(size*growLookups, lookupBatchRows)
+		batches++
+	}
+	return timesFar(max(batches, 1), d.Leaseholder)
+}
+
+// farCost is what a plan pays for reading spans that are far away. Of an index whose rows are in the regions of their first column, the regions
+// count (locality_search.go), since they say which part is read first; of all others, the distances.
+func (o *optimizer) farCost(s *Scan, ix *catalog.Index, spans []IndexSpan, t trip) float64 {
+	if o.env.GatewayRegion != "" && regionColumn(s, ix) != 0 {
+		return o.wideArea(s, ix, spans)
+	}
+	return t.cost()
+}
+
+// writeTrip is a batch of writes with its commit: the request, and the consensus of the replicas.
+func writeTrip(d Distance) trip {
+	t := onceFar(d.Leaseholder)
+	if d.WideQuorum {
+		t = t.plus(trip{1, d.Quorum})
+	}
+	return t
+}
+
+// Prediction is what a plan is expected to wait for when its gateway runs it as a transaction of its own.
+type Prediction struct {
+	// Rounds is the number of requests to other regions of which each is sent after the one before was answered, those by which replicas in
+	// other regions agree to a write included. Requests at the same time are one round.
+	Rounds int
+	// Micros is the time that they take, in microseconds: what the statement takes at least.
+	Micros float64
+	// Regions are those that are asked.
+	Regions []string
+	// Of is the table whose rows take most of the rounds; empty: none does.
+	Of string
+}
+
+// Predict computes the requests of a plan by the distances of the moment, which may be others than those that it was made by. It is pure.
+func (p *Plan) Predict(r Region) Prediction {
+	x := predictor{region: &r, explain: explainer{meta: p.Meta, names: make(map[string]ColumnID)}}
+	t := x.node(p.Root)
+	return Prediction{Rounds: int(math.Ceil(t.rounds - 1e-9)), Micros: t.micros, Regions: x.regions, Of: x.of}
+}
+
+type predictor struct {
+	region  *Region
+	explain explainer
+	regions []string
+	of      string
+	most    float64
+}
+
+// asks notes what is asked for a table's rows.
+func (x *predictor) asks(t *catalog.Table, d Distance, trip trip) trip {
+	if trip.rounds > 0 {
+		for _, name := range d.Regions {
+			if !slices.Contains(x.regions, name) {
+				x.regions = append(x.regions, name)
+			}
+		}
+		if trip.rounds > x.most {
+			x.of, x.most = t.Name, trip.rounds
+		}
+	}
+	return trip
+}
+
+// node adds up a node and those below it, which run one after the other.
+func (x *predictor) node(n Node) (sum trip) {
+	_, _, inputs := x.explain.parts(n)
+	loop := 1.0 // how often the inputs after the first run
+	if a, ok := n.(*NestedLoop); ok && a.Apply {
+		loop = max(a.Left.Estimate().Rows, 1)
+	}
+	for i, in := range inputs {
+		t := x.node(in.node)
+		switch {
+		case in.label == "correlated subquery" && len(inputs) > 1:
+			t = t.times(max(inputs[0].node.Estimate().Rows, 1))
+		case i > 0 && in.label == "":
+			t = t.times(loop)
+		}
+		sum = sum.plus(t)
+	}
+	r := x.region
+	switch n := n.(type) {
+	case *IndexScan:
+		d := r.distanceOf(n.Table, n.Index, n.Spans)
+		sum = sum.plus(x.asks(n.Table, d, scanTrip(n, d, n.reads, n.width)))
+	case *IndexJoin:
+		var spans []IndexSpan
+		if s := scanBelow(n.Input); s != nil && s.Table == n.Table {
+			spans = spansOf(n.Table, s.Index, n.Table.Primary(), s.Spans)
+		}
+		d := r.distanceOf(n.Table, n.Table.Primary(), spans)
+		sum = sum.plus(x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows)))
+	case *LookupJoin:
+		d := r.distanceOf(n.Table, n.Index, n.Spans)
+		sum = sum.plus(x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows*float64(max(len(n.Spans), 1)))))
+		if n.Remote != nil { // for the rows without a match, after the others
+			d := r.distanceOf(n.Table, n.Index, n.Remote)
+			sum = sum.plus(x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows*float64(len(n.Remote)))))
+		}
+	case *InsertNode:
+		sum = sum.plus(x.insert(n))
+	case *UpdateNode:
+		var first []byte
+		if !slices.ContainsFunc(n.Stmt.Set, func(s SetColumn) bool { return s.Ordinal == firstOrdinal(n.Stmt.Table) }) {
+			first = x.firstValue(n.Stmt.Table, n.Input)
+		}
+		set := func(id catalog.ColumnID) bool {
+			return slices.ContainsFunc(n.Stmt.Set, func(s SetColumn) bool { return n.Stmt.Table.Columns[s.Ordinal].ID == id })
+		}
+		sum = sum.plus(x.parents(n.Stmt.Table, set)).plus(x.writes(n.Stmt.Table, first))
+	case *DeleteNode:
+		sum = sum.plus(x.writes(n.Stmt.Table, x.firstValue(n.Stmt.Table, n.Input)))
+		var children trip
+		for _, ref := range n.Stmt.Table.ReferencedBy {
+			if r.Distance != nil {
+				children = children.plus(onceFar(r.Distance(Place{Table: ref.Table}).Leaseholder))
+			}
+		}
+		sum = sum.plus(children)
+	}
+	return sum
+}
+
+// scanBelow is the scan from which an index join has its keys.
+func scanBelow(n Node) *IndexScan {
+	for {
+		switch x := n.(type) {
+		case *IndexScan:
+			return x
+		case *FilterNode:
+			n = x.Input
+		case *LimitNode:
+			n = x.Input
+		case *SortNode:
+			n = x.Input
+		default:
+			return nil
+		}
+	}
+}
+
+// insert is the checks of an INSERT and its writes.
+func (x *predictor) insert(n *InsertNode) (sum trip) {
+	t := n.Stmt.Table
+	if n.Stmt.Conflict != nil || n.Stmt.Upsert && len(t.Indexes) > 1 {
+		var reads trip // all arbiters are read at once
+		for i := range t.Indexes {
+			if ix := &t.Indexes[i]; ix.Unique || ix.Primary {
+				d := x.region.distanceOf(t, ix, nil)
+				reads = reads.farther(x.asks(t, d, onceFar(d.Leaseholder)))
+			}
+		}
+		sum = sum.plus(reads)
+	}
+	return sum.plus(x.parents(t, func(catalog.ColumnID) bool { return true })).plus(x.writes(t, x.insertedFirst(n)))
+}
+
+// parents is the lookup of the rows that foreign keys refer to, all at once.
+func (x *predictor) parents(t *catalog.Table, set func(catalog.ColumnID) bool) (far trip) {
+	for i := range t.Foreign {
+		if fk := &t.Foreign[i]; x.region.Distance != nil && slices.ContainsFunc(fk.Columns, set) {
+			d := x.region.Distance(Place{Table: fk.RefTable})
+			far = far.farther(x.asks(t, d, onceFar(d.Leaseholder)))
+		}
+	}
+	return far
+}
+
+// writes is one batch of writes to all indexes of a table, sent to all of their ranges at once, with the commit. first is the value of the
+// primary index's first column, if it is the same for all rows and known.
+func (x *predictor) writes(t *catalog.Table, first []byte) (far trip) {
+	if x.region.Distance == nil {
+		return trip{}
+	}
+	for i := range t.Indexes {
+		ix := &t.Indexes[i]
+		p := Place{Table: t.ID, Index: ix.ID}
+		if k, pk := ix.Columns, t.Primary().Columns; len(k) > 0 && len(pk) > 0 && k[0] == pk[0] {
+			p.Prefix = first
+		}
+		d := x.region.Distance(p)
+		far = far.farther(x.asks(t, d, writeTrip(d)))
+	}
+	return far
+}
+
+// firstOrdinal is the place of the first column of a table's primary key.
+func firstOrdinal(t *catalog.Table) int {
+	if pk := t.Primary(); len(pk.Columns) > 0 {
+		return t.Ordinal(pk.Columns[0].Column)
+	}
+	return -1
+}
+
+// firstValue is the value that a table's rows, as an operator reads them, have in the first column of the primary key, in key encoding; nil:
+// several, or not known.
+func (x *predictor) firstValue(t *catalog.Table, n Node) (v []byte) {
+	if s, ok := n.(*IndexScan); ok {
+		pk := t.Primary().Columns
+		if s.Table.ID != t.ID || len(s.Index.Columns) == 0 || len(pk) == 0 || s.Index.Columns[0] != pk[0] {
+			return nil
+		}
+		for i := range s.Spans {
+			equal := s.Spans[i].Equal
+			if len(equal) == 0 {
+				return nil
+			}
+			one := IndexSpan{Equal: equal[:1], Modes: s.Spans[i].Modes}
+			p := spanPrefix(t, s.Index, &one)
+			if p == nil || v != nil && string(p) != string(v) {
+				return nil
+			}
+			v = p
+		}
+		return v
+	}
+	_, _, inputs := x.explain.parts(n)
+	if len(inputs) == 0 {
+		return nil
+	}
+	return x.firstValue(t, inputs[0].node)
+}
+
+// insertedFirst is the same for rows of constants that are inserted.
+func (x *predictor) insertedFirst(n *InsertNode) (v []byte) {
+	at := firstOrdinal(n.Stmt.Table)
+	if at < 0 || at >= len(n.Stmt.Source) {
+		return nil
+	}
+	col, desc := n.Stmt.Source[at], n.Stmt.Table.Primary().Columns[0].Desc
+	t := n.Stmt.Table.Columns[at].Type
+	in := n.Input
+	for {
+		switch p := in.(type) {
+		case *ProjectNode:
+			if i := slices.Index(p.Cols, col); i >= 0 {
+				if c, ok := p.Exprs[i].(*scalar.Column); ok {
+					col = c.ID
+				} else {
+					v, _ = appendConstant(nil, p.Exprs[i], t, desc)
+					return v
+				}
+			}
+			in = p.Input
+			continue
+		case *ValuesNode:
+			i := slices.Index(p.Cols, col)
+			for _, row := range p.Rows {
+				if i < 0 {
+					return nil
+				}
+				one, ok := appendConstant(nil, row[i], t, desc)
+				if !ok || v != nil && string(one) != string(v) {
+					return nil
+				}
+				v = one
+			}
+			return v
+		}
+		return nil
+	}
+}
