@@ -326,6 +326,10 @@ func maybeServed(err error) bool {
 
 // call asks one node. fault says that there is no answer.
 func (s *Sender) call(ctx context.Context, node kv.NodeID, b *kv.Batch, e *entry) (r *kv.BatchResponse, err, fault error) {
+	if b.Trace {
+		start := s.o.Host.Clock.Monotonic()
+		defer func() { s.traced(ctx, b, e, node, start) }()
+	}
 	if node == s.o.NodeID() && s.o.Local != nil {
 		s.metrics.Local.Add(1)
 		r, err = s.o.Local.Send(ctx, b)

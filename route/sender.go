@@ -83,6 +83,9 @@ type Sender struct {
 	o       Options
 	cache   cache
 	metrics Metrics
+	// far is the answer of Far at the monotonic time farAt; zero: it was not asked.
+	far   atomic.Bool
+	farAt atomic.Int64
 
 	mu      sync.Mutex // guards the batches in flight; nothing is taken after it
 	flights map[string]*flight

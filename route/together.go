@@ -31,15 +31,16 @@ func (s *Sender) together(ctx context.Context, parts []*part) bool {
 			return false
 		}
 	}
-	flights := make([]commit.Flight, 0, 4)
+	flights, starts := make([]commit.Flight, 0, 4), make([]time.Duration, 0, 4)
 	for i, p := range parts {
 		p.batch.RangeID = p.e.desc.ID
+		began := s.o.Host.Clock.Monotonic()
 		f, ok := st.Start(ctx, &p.batch, i < len(parts)-1)
 		if !ok {
 			break
 		}
 		s.metrics.Local.Add(1)
-		flights = append(flights, f)
+		flights, starts = append(flights, f), append(starts, began)
 	}
 	var wg sync.WaitGroup
 	rest := parts[len(flights):]
@@ -63,7 +64,9 @@ func (s *Sender) together(ctx context.Context, parts []*part) bool {
 		if synced {
 			f.Cover()
 		}
-		p.r, p.err = f.Wait(ctx)
+		if p.r, p.err = f.Wait(ctx); p.batch.Trace {
+			s.traced(ctx, &p.batch, p.e, self, starts[i])
+		}
 		synced = synced || f.Synced() // of all of them, which were started before
 	}
 	var unserved time.Duration // route.RO5 is about all of them, one after the other

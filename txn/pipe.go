@@ -119,7 +119,11 @@ func (t *Txn) launch(ctx context.Context, b *kv.Batch, out int) error {
 	b.Trace, b.LockTimeout = t.trace, t.o.LockTimeout
 	t.heartbeat()
 	// The batch may outlive the statement.
-	fly, cancel := context.WithCancel(route.PatienceOf(ctx).With(t.db.o.Host.Group.Context()))
+	outer := route.PatienceOf(ctx).With(t.db.o.Host.Group.Context())
+	if trace := route.TraceOf(ctx); trace != nil {
+		outer = route.WithTrace(outer, trace)
+	}
+	fly, cancel := context.WithCancel(outer)
 	f.cancel = cancel
 	sender := t.db.o.Sender
 	if !t.db.o.Host.Group.Go(func(context.Context) {

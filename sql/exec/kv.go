@@ -117,8 +117,7 @@ func (rd *reader) measure(f func() (rows, bytes int64, err error)) error {
 	}
 	rows, bytes, err := f()
 	if t != nil {
-		rd.stats.served(t.Served())
-		t.SetTrace(false)
+		rd.stats.served(t.Served()) // the session turns it off: it wants to know about the writes too
 	}
 	rd.stats.KVTime += rd.r.env.Trace.Now() - start
 	rd.stats.KVBatches++

@@ -14,6 +14,7 @@ import (
 
 	"meridian/sql/session/result"
 
+	"meridian/route"
 	clustersetting "meridian/setting"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
@@ -536,21 +537,29 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 	var trace *exec.Trace
 	opts := opt.ExplainOptions{Verbose: c.Verbose, Costs: c.Costs == nil || *c.Costs}
 	var footer []string
+	var rounds *route.Trace
+	expected, far, err := s.predict(ctx, p)
+	if err != nil {
+		return err
+	}
 	if c.Analyze {
 		if p, err = s.prepareQuery(ctx, p, params, false); err != nil {
 			return err
 		}
-		trace = exec.NewTrace(s.srv.Host.Clock)
-		env := s.environmentFor(params, false)
+		trace, rounds = exec.NewTrace(s.srv.Host.Clock), &route.Trace{}
+		// The commit of a statement that is a transaction is a part of what takes place.
+		tx, commits := s.tx, s.state.First() && (s.endsTxn || s.syncNext) && p.Program.Mutates()
+		env := s.environmentFor(params, commits)
 		env.Trace = trace
-		s.tx.SetTrace(true)
+		tx.SetTrace(true)
 		start := s.srv.Host.Clock.Monotonic()
-		cur, err := p.Program.Start(ctx, env)
+		within := route.WithTrace(ctx, rounds)
+		cur, err := p.Program.Start(within, env)
 		if err != nil {
 			return err
 		}
 		for {
-			row, err := cur.Next(ctx)
+			row, err := cur.Next(within)
 			if err != nil {
 				cur.Close()
 				return err
@@ -559,19 +568,34 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 				break
 			}
 		}
+		committed := cur.Committed()
 		cur.Close()
-		s.tx.SetTrace(false)
+		switch {
+		case committed:
+			err = s.afterCommit(ctx)
+		case commits:
+			err = s.commitImplicit(within)
+		}
+		tx.SetTrace(false)
+		if took = s.srv.Host.Clock.Monotonic() - start; err != nil {
+			return err
+		}
 		opts.Actual = func(n opt.Node) string { return trace.Describe(n, s.srv.Ranges.Region) }
 		if n := s.replay.Attempt(); n > 0 {
 			footer = append(footer, "Retries: "+itoa(int64(n)))
 		}
-		took = s.srv.Host.Clock.Monotonic() - start
 		if c.Summary == nil || *c.Summary {
 			footer = append(footer, "Execution Time: "+millis(took)+" ms")
 		}
 	}
+	var more []field
+	if far && opts.Costs {
+		var lines []string
+		lines, more = explainRounds(expected, rounds)
+		footer = append(lines, footer...)
+	}
 	if c.Format != "text" {
-		return s.explainStructured(c, p, trace, planning, took, w)
+		return s.explainStructured(c, p, trace, more, planning, took, w)
 	}
 	for _, line := range append(opt.Explain(p.Program.Plan(), opts), footer...) {
 		if err := w.row(types.NewString(line)); err != nil {

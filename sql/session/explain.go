@@ -246,10 +246,11 @@ func explainColumn(format string) result.Column {
 }
 
 // explainStructured answers in JSON or YAML.
-func (s *Session) explainStructured(c *bind.Explain, p *plan.Plan, trace *exec.Trace, planning, took time.Duration, w *rowWriter) error {
+func (s *Session) explainStructured(c *bind.Explain, p *plan.Plan, trace *exec.Trace, rounds []field, planning, took time.Duration, w *rowWriter) error {
 	opts := opt.ExplainOptions{Verbose: c.Verbose}
 	x := explanation{options: c, meta: p.Program.Plan().Meta, trace: trace, region: s.srv.Ranges.Region}
 	fields := []field{{"Plan", x.fields(opt.ExplainTree(p.Program.Plan(), opts))}}
+	fields = append(fields, rounds...)
 	if c.Settings {
 		changed := []field{}
 		for _, n := range s.params.Names() {

@@ -20,7 +20,7 @@ import (
 // reuse returns p if every descriptor that it was made from is still the present version (session.S3), otherwise nil. From then on the
 // transaction relies on these versions.
 func (s *Session) reuse(p *plan.Plan) (*plan.Plan, error) {
-	if p == nil {
+	if p == nil || s.moved(p) {
 		return nil, nil
 	}
 	if p.Access != s.srv.Catalog.AccessGeneration() || p.Role != s.role() || p.Local != s.temp.local.Generation() {
@@ -118,6 +118,7 @@ func (s *Session) compile(ctx context.Context, p *plan.Plan, q *bind.Query, r *p
 		Registry:      s.srv.Registry,
 		Room:          r.Take,
 		GatewayRegion: s.srv.Region,
+		Region:        s.noteDistances(p),
 		Statistics: func(id catalog.ID) *catalog.Statistics {
 			st, err := view.Statistics(ctx, id)
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 	"meridian/sql/job"
 	"meridian/sql/memory"
 	"meridian/sql/notify"
+	"meridian/sql/opt"
 	"meridian/sql/scalar"
 	"meridian/sql/schemachange"
 	"meridian/sql/virtual"
@@ -27,6 +28,10 @@ type Ranges interface {
 	Ranges(ctx context.Context, start, end []byte) ([]RangeRow, error)
 	// Region returns the region of a node; empty if it is unknown.
 	Region(n kv.NodeID) string
+	// Distances are those of rows from this node, as far as it knows them without asking; the zero value if no node is far.
+	Distances() opt.Region
+	// Locate finds the ranges of rows, as their first reader would, so that Distances knows them.
+	Locate(ctx context.Context, p opt.Place) error
 	// Split makes a range begin at each key, and protects it from being merged. Unsplit ends that protection; where no range
 	// begins, it does nothing.
 	Split(ctx context.Context, keys [][]byte) error

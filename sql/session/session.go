@@ -569,6 +569,9 @@ func (s *Session) prepareQuery(ctx context.Context, p *plan.Plan, params []types
 			return nil, err
 		}
 	}
+	if err := s.limitRounds(ctx, p); err != nil {
+		return nil, err
+	}
 	if q.AsOf != nil {
 		return s.setAsOf(ctx, p, params, told)
 	}

@@ -113,6 +113,8 @@ var All = []Definition{
 	{Name: "max_parallel_maintenance_workers", Default: "2", Domain: integer(0, 1024), Category: "Resource Usage / Asynchronous Behavior", About: noEffect},
 	{Name: "max_parallel_workers", Default: "8", Domain: integer(0, 1024), Category: "Resource Usage / Asynchronous Behavior", About: noEffect},
 	{Name: "max_parallel_workers_per_gather", Default: "2", Domain: integer(0, 1024), Category: "Resource Usage / Asynchronous Behavior", About: noEffect},
+	{Name: "max_wide_area_rounds", Default: "-1", Domain: integer(-1, 1000), Category: aboutStatements,
+		About: "Greatest number of requests to other regions, one after the other, for which a statement may be planned; -1 is no limit."},
 	{Name: "override_multi_region_zone_config", Default: "off", Domain: boolean, Category: aboutStatements, About: "CONFIGURE ZONE may change what the regions of a database decide."},
 	{Name: "parallel_setup_cost", Default: "1000", Domain: real(0, math.MaxFloat64), Category: aboutCosts, About: noEffect},
 	{Name: "parallel_tuple_cost", Default: "0.1", Domain: real(0, math.MaxFloat64), Category: aboutCosts, About: noEffect},

@@ -34,8 +34,16 @@ type Plan struct {
 	Bytes int64
 	// Local is the generation of the session's temporary relations among which its names were looked up; zero: there were none.
 	Local uint64
+	// Places are the rows whose distances it was made by.
+	Places []Placed
 	// Private plans depend on something besides descriptors, and are not shared.
 	Private bool
+}
+
+// Placed is a place, and the round trip to its leaseholders, in microseconds, when the plan was made.
+type Placed struct {
+	opt.Place
+	Leaseholder float64
 }
 
 // Key has everything that binding depends on besides descriptors.

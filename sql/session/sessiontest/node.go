@@ -24,6 +24,7 @@ import (
 	"meridian/sim"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/job"
+	"meridian/sql/opt"
 	"meridian/sql/scalar/system"
 	"meridian/sql/schemachange"
 	"meridian/sql/session"
@@ -94,6 +95,8 @@ func (n notifier) Broadcast(ctx context.Context, payload []byte, done func(kv.No
 type noRanges struct{}
 
 func (noRanges) Ranges(context.Context, []byte, []byte) ([]session.RangeRow, error) { return nil, nil }
+func (noRanges) Distances() opt.Region                                              { return opt.Region{} }
+func (noRanges) Locate(context.Context, opt.Place) error                            { return nil }
 func (noRanges) Region(kv.NodeID) string                                            { return "" }
 func (noRanges) Split(context.Context, [][]byte) error                              { return nil }
 func (noRanges) Unsplit(context.Context, [][]byte) error                            { return nil }

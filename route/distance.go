@@ -1,0 +1,154 @@
+package route
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"time"
+
+	"meridian/cluster"
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// WideArea is the round trip above which a node of another region is far. Nodes of one region never are.
+const WideArea = 5 * time.Millisecond
+
+// unmeasured is the round trip to a node of another region to which none was measured yet; chosen by us.
+const unmeasured = 50 * time.Millisecond
+
+// maxMeasured bounds the ranges that Distance looks at; further ones are taken to be where the others are.
+const maxMeasured = 256
+
+// Distance is how far the ranges of a span are from this gateway, as far as it has them in its cache.
+type Distance struct {
+	// Leaseholder is the round trip to the farthest leaseholder, Sum that to all leaseholders that are far, of which there are Ranges, and Nearest
+	// that to the nearest replica, of the range where that is farthest.
+	Leaseholder, Sum, Nearest time.Duration
+	Ranges                    int
+	// Quorum is the least time that the leaseholders wait for replicas in other regions to agree to a write; WideQuorum: they do.
+	Quorum     time.Duration
+	WideQuorum bool
+	// Regions are those of the leaseholders that are far.
+	Regions []string
+	// Unknown: a part of the span is not in the cache.
+	Unknown bool
+}
+
+// localities answers where nodes are; *cluster.Cluster does.
+type localities interface {
+	Get(kv.NodeID) (cluster.Entry, bool)
+}
+
+// region is a node's region; empty if it is not known.
+func (s *Sender) region(n kv.NodeID) string {
+	if m, ok := s.o.Members.(localities); ok {
+		e, _ := m.Get(n)
+		return e.Locality.Region()
+	}
+	return ""
+}
+
+// trip is the round trip to a node; one in the region of this one is never wide.
+func (s *Sender) trip(n kv.NodeID) time.Duration {
+	self := s.o.NodeID()
+	if n == self || s.o.Members == nil {
+		return 0
+	}
+	near := s.region(n) == s.region(self) // also if both are unknown
+	d, ok := s.o.Members.Latency(n)
+	switch {
+	case near:
+		return min(d, WideArea)
+	case !ok:
+		return unmeasured
+	}
+	return d
+}
+
+// farFor is how long an answer of Far holds: it is asked for each statement that is planned.
+const farFor = time.Second
+
+// Far reports whether any node is far from this one, or was a moment ago.
+func (s *Sender) Far() bool {
+	if s.o.Members == nil {
+		return false
+	}
+	now := int64(s.o.Host.Clock.Monotonic())
+	if at := s.farAt.Load(); at == 0 || now-at > int64(farFor) {
+		s.far.Store(slices.ContainsFunc(s.o.Members.Nodes(), func(e cluster.Entry) bool { return s.trip(e.Node) > WideArea }))
+		s.farAt.Store(now)
+	}
+	return s.far.Load()
+}
+
+// Distance measures a span of addresses. It asks the cache alone, and sends nothing.
+func (s *Sender) Distance(span keys.Span) (d Distance) {
+	l := s.cache.load()
+	i := sort.Search(len(l), func(i int) bool { return span.Start.Less(l[i].desc.End) })
+	at := span.Start
+	for n := 0; i < len(l) && l[i].desc.Start.Less(span.End) && n < maxMeasured; i, n = i+1, n+1 {
+		e := l[i]
+		d.Unknown = d.Unknown || at.Less(e.desc.Start)
+		at = e.desc.End
+		d.add(s, e)
+	}
+	d.Unknown = d.Unknown || at.Less(span.End)
+	return d
+}
+
+// add adds a range. If its leaseholder is not known, the nearest voter counts, which would be asked first.
+func (d *Distance) add(s *Sender, e *entry) {
+	nearest, voter := time.Duration(-1), kv.NodeID(0)
+	var asked time.Duration
+	for _, r := range e.desc.Replicas {
+		t := s.trip(r.Node)
+		if nearest < 0 || t < nearest {
+			nearest = t
+		}
+		if r.Type.Votes() && (voter == 0 || t < asked) {
+			voter, asked = r.Node, t
+		}
+	}
+	if lh := e.leaseholder(); lh != 0 {
+		voter, asked = lh, s.trip(lh)
+	}
+	if voter == 0 {
+		return
+	}
+	d.Leaseholder, d.Nearest = max(d.Leaseholder, asked), max(d.Nearest, nearest)
+	if asked > WideArea {
+		d.Sum += asked
+		d.Ranges++
+		if r := s.region(voter); !slices.Contains(d.Regions, r) {
+			d.Regions = append(d.Regions, r)
+		}
+	}
+	if q, ok := s.quorum(e.desc, voter); ok {
+		d.Quorum, d.WideQuorum = max(d.Quorum, q), true
+	}
+}
+
+// quorum is how long a leaseholder waits, at least, for replicas in other regions to agree to a write; ok is false if a quorum is in its own
+// region. This gateway has measured the way to both only, so of a leaseholder far away the difference of the two counts.
+func (s *Sender) quorum(desc *kv.RangeDescriptor, leaseholder kv.NodeID) (d time.Duration, ok bool) {
+	home, to := s.region(leaseholder), s.trip(leaseholder)
+	var others []time.Duration // round trips from the leaseholder
+	for _, r := range desc.Replicas {
+		switch {
+		case !r.Type.Votes() || r.Node == leaseholder:
+		case s.region(r.Node) == home:
+			others = append(others, 0)
+		case to <= WideArea:
+			others = append(others, s.trip(r.Node))
+		default:
+			others = append(others, max((s.trip(r.Node)-to).Abs(), WideArea+1))
+		}
+	}
+	if len(others) == 0 {
+		return 0, false
+	}
+	slices.SortFunc(others, cmp.Compare[time.Duration])
+	d = others[(len(others)+1)/2-1] // of n voters, n/2 have to agree with the leaseholder
+	return d, d > WideArea
+}

@@ -1,0 +1,55 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"meridian/keys"
+	"meridian/sql/opt"
+)
+
+// Distances implements session.Ranges: what this gateway's range cache and its measured round trips say about the places of rows.
+func (r ranges) Distances() opt.Region {
+	router := r.n.router
+	if router == nil || !router.Far() {
+		return opt.Region{}
+	}
+	return opt.Region{Distance: func(p opt.Place) opt.Distance {
+		micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+		d := router.Distance(placeSpan(p))
+		return opt.Distance{Leaseholder: micros(d.Leaseholder), Sum: micros(d.Sum), Ranges: d.Ranges, Nearest: micros(d.Nearest),
+			Quorum: micros(d.Quorum), WideQuorum: d.WideQuorum, Regions: d.Regions}
+	}}
+}
+
+// maxLocated bounds the ranges that Locate looks up.
+const maxLocated = 32
+
+// Locate implements session.Ranges.
+func (r ranges) Locate(ctx context.Context, p opt.Place) error {
+	router := r.n.router
+	span := placeSpan(p)
+	for k, n := span.Start, 0; k.Less(span.End) && n < maxLocated; n++ {
+		if !router.Distance(keys.Span{Start: k, End: span.End}).Unknown {
+			return nil
+		}
+		info, err := router.Range(ctx, k, false)
+		if err != nil {
+			return err
+		}
+		k = info.Desc.End
+	}
+	return nil
+}
+
+// placeSpan is the keys of rows.
+func placeSpan(p opt.Place) keys.Span {
+	if p.Index == 0 {
+		return keys.TableSpan(p.Table)
+	}
+	if len(p.Prefix) == 0 {
+		return keys.IndexSpan(p.Table, p.Index)
+	}
+	start := append(keys.IndexPrefix(p.Table, p.Index), p.Prefix...)
+	return keys.Span{Start: start, End: start.PrefixEnd()}
+}

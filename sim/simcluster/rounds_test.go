@@ -1,0 +1,118 @@
+package simcluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// plain are the lines of an EXPLAIN.
+func plain(t *testing.T, conn *pgx.Conn, sql string) []string {
+	t.Helper()
+	rows, err := conn.Query(context.Background(), sql)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return lines
+}
+
+// footer is a line of an EXPLAIN that begins with a name.
+func footer(t *testing.T, lines []string, name string) string {
+	t.Helper()
+	for _, l := range lines {
+		if v, ok := strings.CutPrefix(l, name+": "); ok {
+			return v
+		}
+	}
+	t.Fatalf("no line %q in\n%s", name, strings.Join(lines, "\n"))
+	return ""
+}
+
+// TestPredictedRounds: EXPLAIN predicts as many wide-area rounds as take place, from gateways in two regions, and a latency that is near to what
+// the statement takes.
+func TestPredictedRounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := wideArea(t)
+		near, far := connect(t, c, 0), connect(t, c, 2)
+		exec(t, near, "CREATE TABLE p (id int PRIMARY KEY, v int)")
+		exec(t, near, "CREATE TABLE a (id int PRIMARY KEY, v int, w int REFERENCES p, INDEX a_v (v))")
+		exec(t, near, "INSERT INTO p SELECT g, 0 FROM generate_series(1, 10) g")
+		exec(t, near, "INSERT INTO a SELECT g, g % 10, 1 FROM generate_series(1, 1000) g")
+		exec(t, near, "ANALYZE a")
+		exec(t, near, "ANALYZE p")
+		time.Sleep(10 * time.Second)
+		for _, conn := range []*pgx.Conn{near, far} {
+			// A schema that does not exist, as "$user", is looked up in the catalogue's ranges whenever a name is bound.
+			exec(t, conn, "SET search_path = public")
+		}
+		for _, x := range []struct {
+			sql       string
+			near, far int // wide-area rounds from the leaseholders' region, and from another one
+		}{
+			{"SELECT v FROM a WHERE id = 1", 0, 1},
+			{"SELECT v FROM a WHERE id IN (1, 5, 900)", 0, 1},
+			{"SELECT count(*) FROM a", 0, 1},
+			{"SELECT * FROM a WHERE v = 3 ORDER BY id LIMIT 3", 0, 1},
+			{"SELECT * FROM a JOIN p ON p.id = a.w WHERE a.id = 7", 0, 2},
+			{"SELECT (SELECT max(id) FROM p), v FROM a WHERE id = 3", 0, 2},
+			{"SELECT 1 + 1", 0, 0},
+			{"UPDATE p SET v = v + 1 WHERE id = 1", 1, 3},
+			{"INSERT INTO p VALUES (%d, 1)", 1, 2},
+			{"INSERT INTO a VALUES (1000 + %d, 1, 2)", 1, 3},
+			{"DELETE FROM a WHERE id = %d", 1, 3},
+		} {
+			for i, conn := range []*pgx.Conn{near, far} {
+				want := []int{x.near, x.far}[i]
+				sql := x.sql
+				if strings.Contains(sql, "%d") {
+					sql = fmt.Sprintf(sql, 100*(i+1))
+				}
+				explained := plain(t, conn, "EXPLAIN "+sql)
+				time.Sleep(time.Second)
+				begun := time.Now()
+				lines := plain(t, conn, "EXPLAIN ANALYZE "+sql)
+				took := time.Since(begun)
+				time.Sleep(time.Second)
+				predicted, actual := footer(t, explained, "wide-area rounds"), footer(t, lines, "wide-area rounds that took place")
+				ms, err := strconv.Atoi(strings.TrimSuffix(footer(t, explained, "predicted latency"), " ms"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%-60s gateway %d: predicted %s, took %s; %d ms, %v; %s", sql, i, predicted, actual, ms, took, footer(t, lines, "regions"))
+				if predicted != strconv.Itoa(want) || actual != predicted {
+					t.Errorf("%s from gateway %d: predicted %s rounds, %s took place, want %d\n%s", sql, i, predicted, actual, want, strings.Join(lines, "\n"))
+				}
+				if d := took.Milliseconds() - int64(ms); d < -3 || d > int64(ms)/4+5 {
+					t.Errorf("%s from gateway %d: predicted %d ms, took %v", sql, i, ms, took)
+				}
+			}
+		}
+		// A session can refuse what takes too long, and says what else there is.
+		exec(t, far, "SET max_wide_area_rounds = 1")
+		exec(t, far, "SELECT v FROM a WHERE id = 1")
+		_, err := far.Exec(context.Background(), "SELECT * FROM a JOIN p ON p.id = a.w WHERE a.id = 7")
+		var refused *pgconn.PgError
+		if !errors.As(err, &refused) || refused.Code != "54000" || !strings.Contains(refused.Hint, "follower_read_timestamp") || !strings.Contains(refused.Detail, "us-east1") {
+			t.Errorf("%v %+v", err, refused)
+		}
+		exec(t, far, "SET max_wide_area_rounds = 0")
+		if _, err := far.Exec(context.Background(), "SELECT v FROM a WHERE id = 1"); err == nil {
+			t.Error("one round was not refused")
+		}
+		exec(t, far, "SELECT v FROM a AS OF SYSTEM TIME follower_read_timestamp() WHERE id = 1")
+		exec(t, near, "SET max_wide_area_rounds = 0")
+		exec(t, near, "SELECT * FROM a JOIN p ON p.id = a.w WHERE a.id = 7")
+	})
+}

@@ -1,0 +1,151 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"meridian/replica/closedts"
+	"meridian/route"
+	"meridian/sql/opt"
+	"meridian/sql/session/plan"
+	"meridian/sql/sqlstate"
+)
+
+// Latencies of plans: what the optimizer knows of distances, the prediction of wide-area rounds that EXPLAIN shows, and their limit
+// (max_wide_area_rounds).
+
+// maxRounds is the setting that limits wide-area rounds, and noMaxRounds its value without a limit.
+const (
+	maxRounds   = "max_wide_area_rounds"
+	noMaxRounds = "-1"
+)
+
+// predict computes the wide-area rounds of a plan by the distances of this moment, after it has looked up the ranges that the gateway
+// does not know. ok is false if no node is far.
+func (s *Session) predict(ctx context.Context, p *plan.Plan) (x opt.Prediction, ok bool, err error) {
+	region := s.srv.Ranges.Distances()
+	if region.Distance == nil || p.Program == nil {
+		return x, false, nil
+	}
+	physical := p.Program.Plan()
+	var places []opt.Place
+	physical.Predict(opt.Region{Distance: func(at opt.Place) opt.Distance {
+		places = append(places, at)
+		return opt.Distance{}
+	}})
+	for _, at := range places {
+		if err := s.srv.Ranges.Locate(ctx, at); err != nil {
+			return x, false, err
+		}
+	}
+	if s.readsClosed(p) {
+		present := region.Distance
+		region.Distance = func(at opt.Place) opt.Distance {
+			d := present(at)
+			d.Leaseholder, d.Sum, d.Ranges = d.Nearest, d.Nearest, 0
+			return d
+		}
+	}
+	return physical.Predict(region), true, nil
+}
+
+// readsClosed reports whether a plan is to read at a time that followers have closed.
+func (s *Session) readsClosed(p *plan.Plan) bool {
+	if p.Query != nil && p.Query.AsOf != nil {
+		return true
+	}
+	return s.tx != nil && s.tx.Historical() &&
+		s.srv.Host.Clock.Now().UnixNano()-s.tx.ReadTimestamp().Wall >= int64(closedts.DefaultLag+closedts.DefaultInterval)
+}
+
+// limitRounds refuses a plan that is expected to take more wide-area rounds than the session allows.
+func (s *Session) limitRounds(ctx context.Context, p *plan.Plan) error {
+	text := s.setting(maxRounds)
+	if text == noMaxRounds || p.Program == nil {
+		return nil
+	}
+	most, err := strconv.Atoi(text)
+	if err != nil || most < 0 {
+		return nil
+	}
+	x, ok, err := s.predict(ctx, p)
+	if err != nil || !ok || x.Rounds <= most {
+		return err
+	}
+	e := sqlstate.New(sqlstate.ProgramLimitExceeded, "the statement would take %d wide-area rounds, and %s allows %d", x.Rounds, maxRounds, most)
+	where := ""
+	if x.Of != "" {
+		where = fmt.Sprintf(" for rows of table \"%s\"", x.Of)
+	}
+	if len(x.Regions) > 0 {
+		where += " in " + strings.Join(x.Regions, ", ")
+	}
+	e.Detail = fmt.Sprintf("It would wait about %s%s.", shownLatency(x.Micros), where)
+	return e.WithHint("Compare the region, or the first columns of an index, with values of rows that are near; add LIMIT; read the past with AS OF SYSTEM TIME " +
+		"follower_read_timestamp(); or make the table GLOBAL, or an index with its leaseholder near. EXPLAIN shows where the rounds are.")
+}
+
+func shownLatency(micros float64) string {
+	return strconv.FormatFloat(math.Round(micros/1000), 'f', 0, 64) + " ms"
+}
+
+// explainRounds is what EXPLAIN says about wide-area rounds: predicted, and with ANALYZE those of the trace.
+func explainRounds(x opt.Prediction, trace *route.Trace) (lines []string, fields []field) {
+	add := func(name, title, text string, value any) {
+		lines = append(lines, name+": "+text)
+		fields = append(fields, field{title, value})
+	}
+	add("wide-area rounds", "Wide-Area Rounds", strconv.Itoa(x.Rounds), wholeNumber(int64(x.Rounds)))
+	add("predicted latency", "Predicted Latency", shownLatency(x.Micros), float(x.Micros/1000, 3))
+	if trace != nil {
+		n, regions := trace.Rounds(), trace.Regions()
+		add("wide-area rounds that took place", "Actual Wide-Area Rounds", strconv.Itoa(n), wholeNumber(int64(n)))
+		add("regions", "Regions", strings.Join(regions, ", "), regions)
+	}
+	return lines, fields
+}
+
+// A plan is made by the distances of a moment. If there are several places that it might have read, and one of them is nearer or farther
+// now, it is made anew.
+
+// placesMax bounds the places that a cached plan remembers.
+const placesMax = 8
+
+// noteDistances makes a Region that remembers in a plan which distances it was asked for.
+func (s *Session) noteDistances(p *plan.Plan) opt.Region {
+	region := s.srv.Ranges.Distances()
+	if region.Distance == nil {
+		return region
+	}
+	ask, asked := region.Distance, map[string]bool{}
+	region.Distance = func(at opt.Place) opt.Distance {
+		d := ask(at)
+		if id := fmt.Sprint(at.Table, at.Index, at.Prefix); !asked[id] && len(p.Places) < placesMax {
+			asked[id] = true
+			p.Places = append(p.Places, plan.Placed{Place: at, Leaseholder: d.Leaseholder})
+		}
+		return d
+	}
+	return region
+}
+
+// moved reports whether a plan was made by distances that have changed so much that another one may be better.
+func (s *Session) moved(p *plan.Plan) bool {
+	if len(p.Places) < 2 { // there was no choice
+		return false
+	}
+	region := s.srv.Ranges.Distances()
+	if region.Distance == nil {
+		return false
+	}
+	for _, x := range p.Places {
+		now := region.Distance(x.Place).Leaseholder
+		if lo, hi := min(now, x.Leaseholder), max(now, x.Leaseholder); hi > opt.WideArea && hi > lo*1.5 {
+			return true
+		}
+	}
+	return false
+}
