@@ -12,6 +12,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sql/catalog"
 )
 
 // plain are the lines of an EXPLAIN.
@@ -114,5 +118,46 @@ func TestPredictedRounds(t *testing.T) {
 		exec(t, far, "SELECT v FROM a AS OF SYSTEM TIME follower_read_timestamp() WHERE id = 1")
 		exec(t, near, "SET max_wide_area_rounds = 0")
 		exec(t, near, "SELECT * FROM a JOIN p ON p.id = a.w WHERE a.id = 7")
+	})
+}
+
+// TestDuplicateIndexes: of two indexes with the same columns, and leaseholders in two regions, a gateway reads the one that is near, and so takes no
+// wide-area round (CRDB'20 2.3.1). When a lease moves, plans of before are made anew.
+func TestDuplicateIndexes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := wideArea(t)
+		near, far := connect(t, c, 0), connect(t, c, 2)
+		exec(t, near, "CREATE TABLE codes (id int PRIMARY KEY, code text)")
+		exec(t, near, "CREATE INDEX codes_eu ON codes (id) STORING (code)")
+		exec(t, near, "INSERT INTO codes SELECT g, 'code ' || g FROM generate_series(1, 100) g")
+		exec(t, near, "ANALYZE codes")
+		var at keys.Key
+		c.Node(0).Catalog().Snapshot().EachTable(func(x *catalog.Table) {
+			if x.Name == "codes" {
+				at = keys.IndexPrefix(x.ID, x.Indexes[1].ID)
+			}
+		})
+		split := &kv.Batch{Requests: []kv.Request{&kv.AdminSplitRequest{Key: at}}}
+		if _, err := c.Node(0).Router().Send(context.Background(), split); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		read := func(conn *pgx.Conn) func() {
+			return func() {
+				exec(t, conn, "SELECT code FROM codes WHERE id = $1", 7)
+				exec(t, conn, "SELECT code FROM codes WHERE id = $1", 8)
+			}
+		}
+		roundTrips(t, "all leaseholders far", 2*87*time.Millisecond, read(far))
+		if err := c.TransferLease(context.Background(), at, 2); err != nil {
+			t.Fatal(err)
+		}
+		exec(t, far, "SET max_wide_area_rounds = -1")
+		exec(t, far, "SELECT count(*) FROM codes@codes_eu") // the gateway learns of the lease
+		roundTrips(t, "one of two indexes near", 0, read(far))
+		roundTrips(t, "the other one near", 0, read(near))
+		if lines := plain(t, far, "EXPLAIN SELECT code FROM codes WHERE id = 7"); !strings.Contains(strings.Join(lines, "\n"), "codes@codes_eu") {
+			t.Error(strings.Join(lines, "\n"))
+		}
 	})
 }

@@ -169,8 +169,8 @@ const (
 	filteredScanRow = 16
 )
 
-// scanTrip is the requests of a scan that reads so many rows of a width. What it sends is said in package exec: keys in batches; several spans
-// with few rows at once; otherwise pages, one after the other, and within a page one range after the other.
+// scanTrip is the requests of a scan that reads so many rows of a width, as package exec sends them: keys in batches; several spans with few
+// rows at once; otherwise pages, one after the other, and within a page one range after the other.
 func scanTrip(n *IndexScan, d Distance, reads, width float64) trip {
 	micros := d.Leaseholder
 	if !n.AsOf.IsZero() {
