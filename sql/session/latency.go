@@ -108,8 +108,8 @@ func explainRounds(x opt.Prediction, trace *route.Trace) (lines []string, fields
 	return lines, fields
 }
 
-// A plan is made by the distances of a moment. If there are several places that it might have read, and one of them is nearer or farther
-// now, it is made anew.
+// A plan is made by the distances of a moment. If one of the places that it reads, or might have read, is nearer or farther now, it is made anew: a
+// row by its primary key is near at first, as long as the leaseholder is not known, and other indexes are not considered.
 
 // placesMax bounds the places that a cached plan remembers.
 const placesMax = 8
@@ -134,7 +134,7 @@ func (s *Session) noteDistances(p *plan.Plan) opt.Region {
 
 // moved reports whether a plan was made by distances that have changed so much that another one may be better.
 func (s *Session) moved(p *plan.Plan) bool {
-	if len(p.Places) < 2 { // there was no choice
+	if len(p.Places) == 0 {
 		return false
 	}
 	region := s.srv.Ranges.Distances()
