@@ -77,9 +77,9 @@ func (s *Store) allowed(u ZoneUse, span keys.Span, targets []kv.ReplicaTarget) e
 	}
 	return zonesOf(u, span, func(z *placement.Zone) error {
 		for _, t := range targets {
-			// Of a node that was not heard of it is not known that it may have one.
-			n := known[t.Node]
-			if z.Forbids(&n, t.Type == kv.Voter) {
+			n, ok := known[t.Node]
+			if !ok && len(z.Constraints)+len(z.VoterConstraints) > 0 || z.Forbids(&n, t.Type == kv.Voter) {
+				// Of a node that was not heard of it is not known that it may have one.
 				return &ForbiddenError{Node: t.Node, Span: span}
 			}
 		}

@@ -24,6 +24,9 @@ import (
 	"meridian/workload/movr"
 )
 
+// demoUntilDead is how long a node of the demo may be down before its replicas are made anew elsewhere: nobody watches for five minutes.
+const demoUntilDead = 30 * time.Second
+
 // demoFlags are the flags of `meridian demo`.
 type demoFlags struct {
 	regions    []string
@@ -172,6 +175,7 @@ func (d *demo) start(ctx context.Context, say func(string, ...any)) error {
 		n := &demoNode{name: name, machine: m, url: "postgresql://root@" + sql + "/movr?sslmode=disable", options: server.Options{
 			ClientNetwork: outside.Network, Dir: dir, ListenAddr: name + ":1", AdvertiseAddr: name + ":1",
 			SQLAddr: sql, AdvertiseSQLAddr: sql, Locality: locality, Insecure: true, Cache: cache, Small: true, Version: version,
+			TimeUntilStoreDead: demoUntilDead,
 		}}
 		if i == 0 {
 			n.options.HTTPAddr = f.http

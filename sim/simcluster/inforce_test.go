@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/placement"
@@ -199,4 +198,68 @@ func TestConfigurationInForce(t *testing.T) {
 // seedOf is the seed of a random test's run.
 func seedOf(*testing.T) uint64 { return 1 }
 
-var _ = clock.Timestamp{}
+// TestViolation: constraints that can't be met are reported, by SQL, by the metric and to statements that wait; when they can, all is well again.
+func TestViolation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Configure: func(i int, o *server.Options) {
+			if i > 0 {
+				o.Attributes = []string{"ssd"}
+			}
+		}})
+		replicated(t, c, 3)
+		root := connect(t, c, 0)
+		exec(t, root, "CREATE TABLE picky (id int PRIMARY KEY)")
+		id := tableID(t, c, "picky")
+		span := keys.TableSpan(id)
+		n := c.Node(1)
+		require := func(k placement.Constraint, replicas int) {
+			t.Helper()
+			if err := n.Catalog().Change(ctx, func(ctx context.Context, tx *txn.Txn, x *lease.Txn) error {
+				x.Table(id).Zone = &catalog.ZoneConfig{Constraints: &[]placement.Conjunction{{Replicas: replicas, Constraints: []placement.Constraint{k}}}}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		violation := func() (text string) {
+			t.Helper()
+			if err := root.QueryRow(ctx, "SELECT coalesce(string_agg(violation, '|'), '') FROM meridian_internal.ranges WHERE table_name = 'picky'").Scan(&text); err != nil {
+				t.Fatal(err)
+			}
+			return text
+		}
+		violating := func() (sum int) {
+			for i := range c.Len() {
+				c.Node(i).Store().Violations(func(_ *kv.RangeDescriptor, v placement.Violation) {
+					if v.Constraints() {
+						sum++
+					}
+				})
+			}
+			return sum
+		}
+		require(placement.Constraint{Value: "ssd"}, 0)
+		time.Sleep(time.Minute)
+		if got := violation(); got != "no replica may be on n1" {
+			t.Errorf("violation %q", got)
+		}
+		if got := violating(); got != 1 {
+			t.Errorf("%d ranges violate constraints, want 1", got)
+		}
+		misfits, total, err := n.Conforms(ctx, span, true)
+		if err != nil || len(misfits) != 1 || total != 1 || len(misfits[0].Forbidden) != 1 {
+			t.Errorf("%d of %d misfits: %v, %v", len(misfits), total, misfits, err)
+		}
+		require(placement.Constraint{Value: "ssd"}, 2)
+		for range 60 {
+			if misfits, _, err = n.Conforms(ctx, span, true); err != nil || len(misfits) == 0 {
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		if got := violation(); got != "" || violating() != 0 || err != nil || len(misfits) != 0 {
+			t.Errorf("violation %q, %d ranges, misfits %v, %v", got, violating(), misfits, err)
+		}
+	})
+}
