@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -260,6 +261,152 @@ func TestViolation(t *testing.T) {
 		}
 		if got := violation(); got != "" || violating() != 0 || err != nil || len(misfits) != 0 {
 			t.Errorf("violation %q, %d ranges, misfits %v, %v", got, violating(), misfits, err)
+		}
+	})
+}
+
+// TestMergeWhileConfigurationsChange: ranges of two tables merge while the tables have one configuration. Once a statement has returned that tells them apart, no merge
+// joins them, however many are under way, until they are equal again; the range that has both is split.
+func TestMergeWhileConfigurationsChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
+		replicated(t, c, 3)
+		root := connect(t, c, 0)
+		exec(t, root, "CREATE TABLE one (id int PRIMARY KEY)")
+		exec(t, root, "CREATE TABLE two (id int PRIMARY KEY)")
+		one, two := tableID(t, c, "one"), tableID(t, c, "two")
+		boundary := keys.TableKey(two)
+		if _, err := c.Node(0).Router().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSplitRequest{Key: keys.TableKey(one)}}}); err != nil {
+			t.Fatal(err)
+		}
+		differ := func(n *server.Node, v bool) {
+			t.Helper()
+			if err := n.Catalog().Change(ctx, func(ctx context.Context, tx *txn.Txn, x *lease.Txn) error {
+				var zone *catalog.ZoneConfig
+				if seconds := int32(600); v {
+					zone = &catalog.ZoneConfig{GCSeconds: &seconds}
+				}
+				x.Table(two).Zone = zone
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var mu sync.Mutex // guards the variables below
+		apart, merged, splits := false, 0, 0
+		covered := map[kv.RangeID]uint64{} // generations that had the boundary within
+		newest := map[kv.RangeID]uint64{}
+		look := func() {
+			mu.Lock()
+			defer mu.Unlock()
+			for i := range c.Len() {
+				c.Node(i).Store().Replicas(func(r *replica.Replica) bool {
+					d := r.Desc()
+					if d == nil || newest[d.ID] >= d.Generation {
+						return true
+					}
+					within := d.Contains(boundary) && !d.Start.Equal(boundary)
+					switch had := covered[d.ID] != 0; {
+					case within && !had:
+						if merged++; apart && newest[d.ID] != 0 {
+							t.Errorf("r%d absorbed a range of another configuration: %s", d.ID, d.Span())
+						}
+						covered[d.ID] = d.Generation
+					case !within && had:
+						splits++
+						delete(covered, d.ID)
+					}
+					newest[d.ID] = d.Generation
+					return true
+				})
+			}
+		}
+		stop := make(chan struct{})
+		var running sync.WaitGroup
+		for i := range 3 {
+			running.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(time.Duration(20+i*13) * time.Millisecond):
+						limit, cancel := context.WithTimeout(ctx, 5*time.Second)
+						_, _ = c.Node(i).Router().Send(limit, &kv.Batch{Requests: []kv.Request{&kv.AdminMergeRequest{Key: keys.TableKey(one)}}})
+						cancel()
+					}
+				}
+			})
+		}
+		running.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Millisecond):
+					look()
+				}
+			}
+		})
+		rng := rand.New(rand.NewPCG(1, 9))
+		for i := range 40 {
+			time.Sleep(time.Duration(rng.Int64N(int64(3 * time.Second))))
+			if differ(c.Node(rng.IntN(3)), i%2 == 0); i%2 == 0 {
+				look()
+				mu.Lock()
+				apart = true
+				mu.Unlock()
+				time.Sleep(2 * time.Second)
+				mu.Lock()
+				apart = false
+				mu.Unlock()
+			}
+		}
+		close(stop)
+		running.Wait()
+		if merged < 10 || splits < 10 {
+			t.Errorf("only %d merges and %d splits", merged, splits)
+		}
+	})
+}
+
+// TestHomeMovesInSeconds: a table whose home moves to a region with a non-voter has its lease there within seconds, since that replica changes roles with a voter
+// before anything is shipped.
+func TestHomeMovesInSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		c := threeContinents(t)
+		exec(t, connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		conn := connectTo(t, c, 0, "movr")
+		exec(t, conn, `CREATE TABLE home (id int PRIMARY KEY, v text)`)
+		exec(t, conn, `INSERT INTO home SELECT i, repeat('x', 1000) FROM generate_series(1, 1000) AS g(i)`)
+		settle(t, c, conn, "home", "1 (europe-west1), 1 (us-west1), 3 us-east1; lease us-east1")
+		var id catalog.ID
+		if err := conn.QueryRow(ctx, "SELECT 'home'::regclass::oid").Scan((*uint32)(&id)); err != nil {
+			t.Fatal(err)
+		}
+		before := time.Now()
+		if err := c.Node(0).Catalog().Change(ctx, func(ctx context.Context, tx *txn.Txn, x *lease.Txn) error {
+			x.Table(id).Locality = catalog.Locality{Kind: catalog.RegionalByTable, Region: "europe-west1"}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		var leased time.Duration
+		for range 600 {
+			got := placesOf(t, c, conn, "home")
+			if leased == 0 && strings.HasSuffix(got, "lease europe-west1") {
+				leased = time.Since(before)
+			}
+			if got == "1 (us-east1), 1 (us-west1), 3 europe-west1; lease europe-west1" {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		took := time.Since(before)
+		t.Logf("the lease moved after %v, all replicas after %v", leased, took)
+		if leased == 0 || leased > 4*time.Second || took > 15*time.Second {
+			t.Errorf("the lease moved after %v, all replicas after %v", leased, took)
 		}
 	})
 }
