@@ -243,10 +243,16 @@ func (d *deferrals) mayChange(stmt bind.Statement) error {
 	return nil
 }
 
-// looker implements exec.Looker.
+// looker implements exec.Looker. The transaction that has failed may have left intents in some of its ranges, and its record may be alive: it is rolled
+// back first, because it would be waited for otherwise, by a statement that it waits for.
 type looker Session
 
 func (l *looker) Look(ctx context.Context, ks []keys.Key) ([][]byte, error) {
+	if l.tx != nil {
+		if err := l.tx.Rollback(ctx); err != nil {
+			return nil, err
+		}
+	}
 	tx := l.srv.DB.Begin(txn.TxnOptions{ReadOnly: true})
 	vs, err := tx.GetMany(ctx, ks, kv.NoLock, kv.Block)
 	if e := tx.Rollback(ctx); err == nil {
