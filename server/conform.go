@@ -76,3 +76,14 @@ func (v *survey) violation(d *kv.RangeDescriptor) string {
 	only := placement.Violation{Forbidden: c.Forbidden, Missing: c.Missing}
 	return only.String()
 }
+
+// misplaced counts the ranges of a span that violate a constraint or are to be split.
+func (n *Node) misplaced(ctx context.Context, span keys.Span) (misplaced, total int, err error) {
+	misfits, total, err := n.Conforms(ctx, span, false)
+	for i := range misfits {
+		if m := &misfits[i]; m.Mixed || m.Constraints() {
+			misplaced++
+		}
+	}
+	return misplaced, total, err
+}

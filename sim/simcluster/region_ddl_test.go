@@ -111,3 +111,39 @@ func placed(t *testing.T, what string, f func() (string, bool)) {
 	}
 	t.Errorf("%s is at\n%s", what, got)
 }
+
+// TestRowsWaitForTheirPlace: where a database forbids regions, a region that is added gets rows when its partitions are there, and a statement that narrows the places of
+// rows returns when the replicas have moved.
+func TestRowsWaitForTheirPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := threeContinents(t)
+		root := connect(t, c, 0)
+		exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1"`)
+		conn := connectTo(t, c, 0, "d")
+		exec(t, conn, "CREATE TABLE u (id int PRIMARY KEY, v int)")
+		exec(t, conn, "INSERT INTO u VALUES (1, 1), (2, 2)")
+		exec(t, conn, "ALTER TABLE u SET LOCALITY REGIONAL BY ROW")
+		settled := func(q string) {
+			start := time.Now()
+			exec(t, conn, q)
+			took := time.Since(start)
+			got := placesOf(t, c, conn, "u")
+			t.Logf("%s: %v\n%s", q, took, got)
+			for line := range strings.SplitSeq(got, "\n") {
+				places, _, _ := strings.Cut(line, "; lease")
+				if strings.Contains(places, ",") {
+					t.Errorf("%s has returned, and a range is at %s", q, line)
+				}
+			}
+			if took > 30*time.Second {
+				t.Errorf("%s took %v", q, took)
+			}
+		}
+		settled("ALTER DATABASE d PLACEMENT RESTRICTED")
+		settled(`ALTER DATABASE d ADD REGION "europe-west1"`)
+		if got := placesOf(t, c, conn, "u"); !strings.Contains(got, "europe-west1") {
+			t.Errorf("the region's partition is at %s", got)
+		}
+		exec(t, conn, "INSERT INTO u (id, v, crdb_region) VALUES (3, 3, 'europe-west1')")
+	})
+}

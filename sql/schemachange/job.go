@@ -109,6 +109,7 @@ func (e *Executor) registerJobs() {
 	e.o.Jobs.Handle(jobChange, job.Handler{Resume: e.resumeChange, Revert: e.revertChange})
 	e.o.Jobs.Handle(jobRemove, job.Handler{Resume: e.removeData})
 	e.o.Jobs.Handle(jobType, job.Handler{Resume: e.publishValues})
+	e.o.Jobs.Handle(jobPlacement, job.Handler{Resume: e.place})
 	e.o.Jobs.Handle(jobRegions, job.Handler{Resume: e.changeRegions, Revert: e.undoRegions})
 }
 

@@ -28,6 +28,9 @@ func (c *change) setLocality(t *catalog.Table, a *bind.SetLocality) error {
 	if t.Relocation != nil {
 		return c.Catalog.JobFirst(t.ID)
 	}
+	if d := c.Catalog.Descriptor(t.Database); d != nil && d.Database != nil && forbids(d.Database) {
+		c.awaitPlacement(d.Database.ID, t.ID)
+	}
 	if a.Locality.Kind != catalog.RegionalByRow {
 		if t.Locality.Kind != catalog.RegionalByRow {
 			t.Locality = a.Locality

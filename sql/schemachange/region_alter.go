@@ -47,7 +47,9 @@ func (c *change) alterRegions(id catalog.ID, action bind.RegionAction) error {
 		if !db.MultiRegion() {
 			return c.needsPrimary(db, "PLACEMENT")
 		}
-		db.Restricted = a.Restricted
+		if db.Restricted = a.Restricted; db.Restricted {
+			c.awaitPlacement(db.ID, 0)
+		}
 	case *bind.SetSecondaryRegion:
 		return c.setSecondaryRegion(db, a.Region)
 	case *bind.DropSecondaryRegion:
@@ -155,6 +157,9 @@ func (c *change) setPrimaryRegion(db *catalog.Database, region string) error {
 			WithHint("A database's primary and secondary regions differ: ALTER DATABASE %s DROP SECONDARY REGION.", quoteIdent(db.Name))
 	}
 	db.PrimaryRegion = region
+	if forbids(db) {
+		c.awaitPlacement(db.ID, 0)
+	}
 	return validRegions(db)
 }
 
@@ -196,6 +201,7 @@ func (c *change) alterSuperRegions(db *catalog.Database, action bind.RegionActio
 	case *bind.AddSuperRegion:
 		db.SuperRegions = append(db.SuperRegions, a.Super)
 		slices.SortStableFunc(db.SuperRegions, func(x, y catalog.SuperRegion) int { return strings.Compare(x.Name, y.Name) })
+		c.awaitPlacement(db.ID, 0)
 		return members(a.Super)
 	case *bind.AlterSuperRegion:
 		i, err := find(a.Super.Name)
@@ -203,6 +209,7 @@ func (c *change) alterSuperRegions(db *catalog.Database, action bind.RegionActio
 			return err
 		}
 		db.SuperRegions[i].Regions = a.Super.Regions
+		c.awaitPlacement(db.ID, 0)
 		return members(a.Super)
 	case *bind.DropSuperRegion:
 		i, err := find(a.Name)

@@ -79,6 +79,11 @@ func (e *Executor) changeRegions(ctx context.Context, r *job.Run) error {
 		}
 	}
 	for _, v := range t.Enum.Values {
+		if v.State == types.ValueReadable {
+			if err := e.conformBefore(ctx, r, db, v.Label); err != nil {
+				return err
+			}
+		}
 		if v.State != types.ValueLeaving {
 			continue
 		}
