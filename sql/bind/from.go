@@ -279,7 +279,7 @@ func (b *builder) scan(t *catalog.Table, r *relation, all bool) (opt.Rel, *scope
 		b.lockable(lockEntry{alias: r.alias})
 		return &opt.VirtualScan{Table: t, Cols: ids}, s
 	}
-	scan := &opt.Scan{Table: t, Cols: ids}
+	scan := &opt.Scan{Table: t, Cols: ids, Region: b.computedRegion(t, ids)}
 	if all {
 		// Rows that will be changed are locked before they are used, so that writers of one row queue instead of failing at commit.
 		scan.Locking = opt.Locking{Strength: kv.Exclusive, Returned: true}

@@ -8,6 +8,7 @@ import (
 
 	"meridian/sql/catalog"
 	"meridian/sql/parse"
+	"meridian/sql/opt"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
@@ -296,4 +297,29 @@ func (b *builder) skipUniqueChecks(ct *CreateTable, value string) {
 	default:
 		raise(sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for boolean option \"%s\": %s", catalog.SkipUniqueChecks, value))
 	}
+}
+
+// computedRegion binds the expression of a region column that is computed, over the columns of a scan; nil if there is none.
+func (b *builder) computedRegion(t *catalog.Table, ids []opt.ColumnID) scalar.Expr {
+	if !t.ByRow() {
+		return nil
+	}
+	c := t.Column(t.RegionColumn)
+	if c == nil || c.Generated == "" {
+		return nil
+	}
+	row, sc := b.newRow(t, t.Name)
+	known := true
+	e := scalar.ReplaceColumns(b.assign(b.stored(t, c.Generated, sc), c, nil), func(x *scalar.Column) scalar.Expr {
+		n := *x
+		if i := slices.Index(row, x.ID); i >= 0 {
+			n.ID = ids[i]
+		}
+		known = known && n.ID != 0
+		return &n
+	})
+	if !known {
+		return nil
+	}
+	return e
 }

@@ -216,7 +216,7 @@ func (rd *reader) scanMany(spans []keys.Span, o txn.ScanOptions) ([][]kv.KeyValu
 	return rd.scanParts(spans, o)
 }
 
-// scanParts is scanMany without letting go of the rows that were read before.
+// scanParts is scanMany that keeps the rows that were read before.
 func (rd *reader) scanParts(spans []keys.Span, o txn.ScanOptions) ([][]kv.KeyValue, error) {
 	lists, err := rd.askScans(spans, o)
 	if !tooLarge(err) {

@@ -51,6 +51,12 @@ func regionConst(t *types.T, v types.EnumValue) scalar.Expr {
 
 // withRegions finds the spans of an index under a conjunction and the condition that everyRegion adds to it.
 func (o *optimizer) withRegions(s *Scan, cols *colSet, ix *catalog.Index, filter []scalar.Expr) constraint {
+	if home := derivedRegion(s, cols, ix, filter); home != nil && !o.env.Naive {
+		c := o.constrain(s, cols, ix, append(filter[:len(filter):len(filter)], home))
+		own := func(e scalar.Expr) bool { return e == home }
+		c.used, c.filter = slices.DeleteFunc(c.used, own), slices.DeleteFunc(slices.Clone(c.filter), own)
+		return c
+	}
 	every := everyRegion(s, cols, ix, filter)
 	if every == nil || o.env.Naive {
 		return o.constrain(s, cols, ix, filter)

@@ -70,6 +70,8 @@ type Scan struct {
 	ForceIndex catalog.IndexID
 	// AsOf is a fixed read timestamp; zero: the transaction's.
 	AsOf clock.Timestamp
+	// Region is the expression, over Cols, of a region column that is computed; nil: there is none.
+	Region scalar.Expr
 }
 
 // VirtualScan reads a computed relation (pg_catalog and friends).

@@ -105,6 +105,27 @@ func (d *db) Users(context.Context) ([]*catalog.User, error) {
 func (d *db) CurrentDatabase() string { return "d" }
 func (d *db) SearchPath() []string    { return []string{"public"} }
 func (d *db) CurrentUser() string     { return "root" }
+
+// Type, TypeByID and Types implement catalog.TypeView: there is the enum of regions.
+func (d *db) Type(_ context.Context, _, name string) (*catalog.Type, error) {
+	if name != regions.Enum.Name {
+		return nil, nil
+	}
+	return &catalog.Type{ID: catalog.ID(regions.Enum.ID), Enum: *regions.Enum}, nil
+}
+
+func (d *db) TypeByID(ctx context.Context, id catalog.ID) (*catalog.Type, error) {
+	if id != catalog.ID(regions.Enum.ID) {
+		return nil, nil
+	}
+	return d.Type(ctx, "", regions.Enum.Name)
+}
+
+func (d *db) Types(ctx context.Context) ([]*catalog.Type, error) {
+	t, err := d.Type(ctx, "", regions.Enum.Name)
+	return []*catalog.Type{t}, err
+}
+
 func (d *db) Access() *catalog.Access {
 	return catalog.NewAccess(catalog.NewRoles([]*catalog.User{{Name: "root", Superuser: true}}), nil)
 }
@@ -493,6 +514,15 @@ func (d *db) byRow(name string) {
 			x.Columns, x.Implicit = append([]catalog.IndexColumn{{Column: t.RegionColumn}}, x.Columns...), 1
 		}
 	}
+	d.tables[name] = &t
+}
+
+// computed makes the region of a table's rows a generated column.
+func (d *db) computed(name, expr string) {
+	t := *d.tables[name]
+	t.Columns = slices.Clone(t.Columns)
+	c := t.Column(t.RegionColumn)
+	c.Default, c.Generated = "", expr
 	d.tables[name] = &t
 }
 

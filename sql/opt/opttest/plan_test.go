@@ -17,7 +17,7 @@ import (
 //
 //	exec               statements without result, separated by semicolons
 //	stats table=t      "rows 100000" and then "column distinct" on each line
-//	byrow table=t      makes an empty table REGIONAL BY ROW, over the regions ap, eu and us
+//	byrow table=t [computed]   makes an empty table REGIONAL BY ROW, over the regions ap, eu and us
 //	gateway region=us  the region of the gateway
 //	analyze table=t    statistics with histograms, of all rows of a table
 //	distances          "index region milliseconds [quorum=milliseconds]" on each line, index/value for the rows with a text in the first column; of
@@ -63,6 +63,9 @@ func TestPlans(t *testing.T) {
 				var table string
 				td.ScanArgs(t, "table", &table)
 				d.byRow(table)
+				if td.HasArg("computed") {
+					d.computed(table, strings.TrimSpace(td.Input))
+				}
 				return ""
 			case "gateway":
 				d.gateway = ""
