@@ -192,7 +192,7 @@ func (d *demo) start(ctx context.Context, say func(string, ...any)) error {
 				return err
 			}
 		}
-		// Whoever is restarted finds the cluster by any of the others.
+		// A node that is restarted finds the cluster by any of the others.
 		n.options.Join = nil
 		for _, other := range names {
 			if other != name {
@@ -215,7 +215,7 @@ func (d *demo) sample(ctx context.Context, say func(string, ...any)) error {
 	if err != nil {
 		return err
 	}
-	_, err = conn.Exec(ctx, "CREATE DATABASE IF NOT EXISTS movr")
+	_, err = conn.Exec(ctx, movr.CreateDatabase("movr", d.flags.regions))
 	conn.Close(ctx)
 	if err != nil || d.flags.empty {
 		return err
@@ -226,7 +226,7 @@ func (d *demo) sample(ctx context.Context, say func(string, ...any)) error {
 	}
 	defer conn.Close(ctx)
 	say("loading the movr sample ...\n")
-	return movr.LoadSample(ctx, conn)
+	return movr.LoadSample(ctx, conn, d.flags.regions...)
 }
 
 func (d *demo) stop() {

@@ -3,7 +3,6 @@ package movr
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 )
@@ -16,21 +15,6 @@ var Cities = [...]City{
 	{"new york", "us-east1"}, {"boston", "us-east1"}, {"washington dc", "us-east1"},
 	{"seattle", "us-west1"}, {"san francisco", "us-west1"}, {"los angeles", "us-west1"},
 	{"amsterdam", "europe-west1"}, {"paris", "europe-west1"}, {"rome", "europe-west1"},
-}
-
-// CitiesOf are the cities of a region, as positions in Cities, in a cluster of some regions: cities of a region that the cluster does not have are spread over
-// those that it has.
-func CitiesOf(region string, regions []string) (out []int) {
-	for i, c := range Cities {
-		home := c.Region
-		if !slices.Contains(regions, home) && len(regions) > 0 {
-			home = regions[i*len(regions)/len(Cities)]
-		}
-		if home == region {
-			out = append(out, i)
-		}
-	}
-	return out
 }
 
 // Tables lists the six tables; each refers only to earlier ones.

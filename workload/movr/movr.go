@@ -34,8 +34,8 @@ func (m *MovR) About() string {
 	return "a vehicle rental company: six tables with foreign keys, reads and two-table transactions"
 }
 
-// LoadSample makes the six tables with a modest number of rows, unless they are there already.
-func LoadSample(ctx context.Context, conn *pgx.Conn) error {
+// LoadSample makes the six tables with a modest number of rows, unless they are there already. Regions, if there are any, are those of the connection's database.
+func LoadSample(ctx context.Context, conn *pgx.Conn, regions ...string) error {
 	var one int
 	err := conn.QueryRow(ctx, "SELECT 1 FROM user_promo_codes LIMIT 1").Scan(&one)
 	var pg *pgconn.PgError
@@ -43,23 +43,27 @@ func LoadSample(ctx context.Context, conn *pgx.Conn) error {
 	case err == nil:
 		return nil // a load is one transaction: all rows exist
 	case errors.Is(err, pgx.ErrNoRows):
-		return Load(ctx, conn, Sample, 1, true)
+		return Load(ctx, conn, Sample, 1, true, regions...)
 	case errors.As(err, &pg) && pg.Code == "42P01":
-		return Load(ctx, conn, Sample, 1, false)
+		return Load(ctx, conn, Sample, 1, false, regions...)
 	}
 	return err
 }
 
 // Load makes the six tables and fills them; replace drops those that are there. The tables are made by one string of
-// statements and filled by another, so the network between client and server hardly matters.
-func Load(ctx context.Context, conn *pgx.Conn, rows Rows, seed uint64, replace bool) error {
+// statements and filled by another, so the network between client and server hardly matters. With regions the tables have localities.
+func Load(ctx context.Context, conn *pgx.Conn, rows Rows, seed uint64, replace bool, regions ...string) error {
 	var ddl []string
 	if replace {
 		for i := range Tables {
 			ddl = append(ddl, "DROP TABLE IF EXISTS "+Tables[len(Tables)-1-i])
 		}
 	}
-	ddl = append(ddl, schema[:]...)
+	if len(regions) > 0 {
+		ddl = append(ddl, regional(regions)...)
+	} else {
+		ddl = append(ddl, schema[:]...)
+	}
 	if _, err := conn.Exec(ctx, strings.Join(ddl, ";\n")); err != nil {
 		return fmt.Errorf("movr: tables: %w", err)
 	}
