@@ -13,7 +13,9 @@ import (
 	"meridian/console"
 	"meridian/host"
 	"meridian/kv"
+	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
+	"meridian/sql/catalog/region"
 	"meridian/sql/job"
 	"meridian/sql/memory"
 	"meridian/sql/pgwire"
@@ -78,7 +80,8 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 	jobs := job.New(job.Options{DB: n.db, Clock: n.clock, Host: n.host, NodeID: n.NodeID, Version: n.version})
 	schema := schemachange.New(schemachange.Options{DB: n.db, Clock: n.clock, Host: n.host, Leases: leases, Jobs: jobs, Sequences: seqs,
 		Registry: registry, Verifier: n.newVerifier, EmptyPassword: pgwire.EmptyPassword, RemoveAfter: n.o.RemoveAfter,
-		Pressed: n.pressed, Regions: n.regions, Misplaced: n.misplaced, Zone: n.zones.whole, Satisfied: n.satisfied, Yield: n.gate.Yield, Memory: budget, Settings: n.settings})
+		Pressed: n.pressed, Regions: n.regions, Misplaced: n.misplaced, Zone: n.zones.whole, Satisfied: n.satisfied, Yield: n.gate.Yield, Memory: budget, Settings: n.settings,
+		CountsOnly: func(t *catalog.Table) bool { return region.Confined(leases.Snapshot().DatabaseByID(t.Database), t) }})
 	facts := &clusterFacts{n: n}
 	provider := virtual.New(virtual.Options{Catalog: computed, Registry: registry, Leases: leases, Sequences: seqs, Jobs: jobs,
 		Cluster: facts, NodeID: n.NodeID, Zone: n.zones.whole, Version: n.o.Version})

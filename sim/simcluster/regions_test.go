@@ -165,3 +165,25 @@ func TestConsoleRegions(t *testing.T) {
 		}
 	})
 }
+
+// TestConfinedStatistics: statistics are everywhere, so those of rows that may not leave their region have no values.
+func TestConfinedStatistics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := threeContinents(t)
+		root := connect(t, c, 0)
+		for name, want := range map[string]int{"DEFAULT": 1, "RESTRICTED": 0} {
+			exec(t, root, `CREATE DATABASE "`+strings.ToLower(name)+`" PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1" PLACEMENT `+name)
+			conn := connectTo(t, c, 0, strings.ToLower(name))
+			exec(t, conn, `CREATE TABLE people (id int PRIMARY KEY, name text)`)
+			exec(t, conn, `INSERT INTO people SELECT i, 'secret' FROM generate_series(1, 100) AS i`)
+			exec(t, conn, `ANALYZE people`)
+			var columns, values int
+			if err := conn.QueryRow(context.Background(), `SELECT count(*), count(most_common_vals) FROM pg_stats WHERE tablename = 'people' AND attname = 'name'`).Scan(&columns, &values); err != nil {
+				t.Fatal(err)
+			}
+			if columns != 1 || values != want {
+				t.Errorf("%s: %d columns, %d of them with values, want %d", name, columns, values, want)
+			}
+		}
+	})
+}

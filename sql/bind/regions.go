@@ -7,8 +7,8 @@ import (
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/sql/catalog"
-	"meridian/sql/parse"
 	"meridian/sql/opt"
+	"meridian/sql/parse"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"

@@ -183,3 +183,8 @@ func set[T any](field *T, from *T) {
 		*field = *from
 	}
 }
+
+// Confined reports whether rows of a table may not leave their regions: values of them are not to be kept where the catalogue is.
+func Confined(db *catalog.Database, t *catalog.Table) bool {
+	return db != nil && db.MultiRegion() && t.Locality.Kind != catalog.Global && (db.Restricted || len(db.SuperRegions) > 0)
+}
