@@ -120,21 +120,6 @@ func distance(a, b cluster.Locality) float64 {
 	return 0
 }
 
-// Diversity is the mean distance of a set's pairs.
-func Diversity(ns []*Node) float64 {
-	sum, pairs := 0.0, 0
-	for i := range ns {
-		for j := range i {
-			sum += distance(ns[i].Locality, ns[j].Locality)
-			pairs++
-		}
-	}
-	if pairs == 0 {
-		return 1
-	}
-	return sum / float64(pairs)
-}
-
 // Forbids reports whether a constraint forbids a replica on a node, and so whether placing one there would break I8. Conjunctions that are for some of
 // the replicas forbid nothing, unless the zone is confined to them.
 func (z *Zone) Forbids(n *Node, voter bool) bool {
