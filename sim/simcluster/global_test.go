@@ -44,7 +44,7 @@ func TestGlobalLatency(t *testing.T) {
 				exec(t, home, `CREATE TABLE g (id int PRIMARY KEY, v int) LOCALITY GLOBAL`)
 				exec(t, home, `INSERT INTO g VALUES (1, 1), (2, 2), (3, 3)`)
 				settle(t, c, home, "g", globalPlace)
-				time.Sleep(40 * time.Second) // leads shrink slowly
+				time.Sleep(100 * time.Second) // leads shrink slowly
 				for i := range c.Len() {
 					conn := connectTo(t, c, i, "movr")
 					exec(t, conn, "SELECT v FROM g WHERE id = 1") // learns of the range

@@ -37,11 +37,15 @@ func startFiveRegions(t *testing.T) *fiveRegions {
 	t.Helper()
 	c := simcluster.Start(t, simcluster.Options{
 		Regions: sim.FiveRegions(), Nodes: []int{3, 1, 1, 1, 1}, LocalRTT: 50 * time.Microsecond, Log: logTo()})
+	conn := connect(t, c, 0)
+	for _, name := range []string{"meta", "liveness", "system"} {
+		exec(t, conn, "ALTER RANGE "+name+" CONFIGURE ZONE USING num_replicas = 3") // as all others, for place
+	}
 	replicated(t, c, 3)
 	for i := range c.Len() {
 		c.Node(i).Store().PauseQueues(true)
 	}
-	return &fiveRegions{T: t, c: c, conn: connect(t, c, 0)}
+	return &fiveRegions{T: t, c: c, conn: conn}
 }
 
 // place gives every range voters on these nodes and its lease to the first of them, where the client is from now on. It

@@ -72,6 +72,8 @@ type Database struct {
 	// RegionEnum is the type crdb_internal_region.
 	RegionEnum ID       `json:",omitempty"`
 	Survival   Survival `json:",omitzero"`
+	// SurviveRegion was written before there were goals; it was never true.
+	SurviveRegion bool `json:",omitempty"`
 	// Restricted keeps replicas within their home region: PLACEMENT RESTRICTED.
 	Restricted   bool          `json:",omitempty"`
 	SuperRegions []SuperRegion `json:",omitempty"`

@@ -44,13 +44,13 @@ func (o *optimizer) isLocal(t *catalog.Table, s *IndexSpan) (local, known bool) 
 	return false, true
 }
 
-// wideArea is the cost of reading spans that may be in other regions. No spans are the whole index.
+// wideArea is the cost of reading spans that may be in other regions. No spans are the whole index, which is read one region after the other.
 func (o *optimizer) wideArea(s *Scan, ix *catalog.Index, spans []IndexSpan) float64 {
 	if o.env.GatewayRegion == "" || regionColumn(s, ix) == 0 {
 		return 0
 	}
 	if spans == nil {
-		return costWideArea
+		return costWideArea * float64(max(1, len(s.Table.Regions())-1))
 	}
 	cost := 0.0
 	for i := range spans {

@@ -242,13 +242,14 @@ func (a *access) fetch(ix *catalog.Index, c constraint, node *IndexScan, have co
 	if lock.Strength != 0 {
 		cost += fetched * costLock
 	}
-	far := lookupTrip(o.env.Region.distanceOf(t, t.Primary(), spansOf(t, ix, t.Primary(), c.spans)), fetched).cost()
+	// Rows of a table that is REGIONAL BY ROW are in the regions of their entries.
+	far := o.farCost(a.scan, ix, c.spans, lookupTrip(o.env.Region.distanceOf(t, t.Primary(), spansOf(t, ix, t.Primary(), c.spans)), fetched))
 	rest := far + o.lookupCost(fetched, 1, a.info.width) + fetched*costExpr*float64(len(late)) + o.subqueryCost(late, fetched)
 	total := cost + rest
 	if los, first, total := a.localFirst(node, &c, startup, cost); los != nil {
 		j := *join
 		j.Input, j.KeepOrder = los, false
-		s.offer(phys{node: &j, startup: first + costRequest + far, cost: total + rest})
+		s.offer(phys{node: &j, startup: first + costRequest + far*localMiss, cost: total + rest - far*(1-localMiss)})
 	}
 	s.offer(phys{node: join, startup: startup + costRequest + far, cost: total, order: order})
 }

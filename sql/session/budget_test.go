@@ -16,6 +16,7 @@ import (
 	"meridian/sql/session"
 	"meridian/sql/session/sessiontest"
 	"meridian/sql/sqlstate"
+	"meridian/sql/virtual"
 )
 
 // operators has, for each node of a plan, a statement that holds much in it, and how EXPLAIN calls the node.
@@ -39,6 +40,7 @@ var operators = map[string]struct{ name, text string }{
 	"LimitNode":      {"limit", "SELECT a, s FROM t ORDER BY a LIMIT 10"},
 	"WithNode":       {"with x", "WITH x AS MATERIALIZED (SELECT s FROM $t g) SELECT count(*) FROM x, few"},
 	"WithScanNode":   {"scan of with", "WITH RECURSIVE r (n, x) AS (SELECT 1, 'x' UNION ALL SELECT n + 1, x || x FROM r WHERE n < 15) SELECT max(length(x)) FROM r"},
+	"LocalitySearch": {"local first", "SELECT s FROM w WHERE a IN (1, 5)"},
 	"InsertNode":     {"insert", "INSERT INTO u SELECT a, s FROM t"},
 	"UpdateNode":     {"update", "UPDATE t SET s = s || 'x'"},
 	"DeleteNode":     {"delete", "DELETE FROM t RETURNING a"},
@@ -57,10 +59,13 @@ func TestOperatorsKeepToTheirMemory(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		cl := sessiontest.New(t, 1)
+		cl := sessiontest.NewIn(t, 1, []virtual.NodeRow{{ID: 1, Region: "us", Live: true}, {ID: 2, Region: "eu", Live: true}})
 		defer cl.Stop()
 		n := cl.Nodes[0]
+		n.Server.Region = "us"
 		root := n.Open(t, "root")
+		root.Must("ALTER DATABASE defaultdb PRIMARY REGION us; ALTER DATABASE defaultdb ADD REGION eu")
+		root.Must("CREATE TABLE w (a INT PRIMARY KEY, s TEXT) LOCALITY REGIONAL BY ROW; INSERT INTO w VALUES (1, 'x'), (5, 'y')")
 		root.Must("CREATE TABLE t (a INT PRIMARY KEY, b INT, s TEXT); CREATE INDEX ON t (b); CREATE TABLE u (a INT PRIMARY KEY, s TEXT)")
 		root.Must("INSERT INTO t SELECT i, i % 50, i || repeat('s', 500) FROM generate_series(1, 2000) i")
 		root.Must("CREATE TABLE few (a INT PRIMARY KEY, s TEXT); INSERT INTO few VALUES (1, 'x'), (5, 'y')")

@@ -233,6 +233,31 @@ var touches = []touch{
 	{name: "show all ranges", sql: "SHOW RANGES FROM DATABASE defaultdb", by: "super", noSchema: true, ours: "ranges"},
 	{name: "set a cluster setting", covers: []string{"parse.SetClusterSetting"}, sql: "SET CLUSTER SETTING gc.ttlseconds = 3600", by: "super", noSchema: true, ours: "cluster settings"},
 	{name: "cancel a job", covers: []string{"parse.Cancel"}, sql: "CANCEL JOB 1", by: "super", noSchema: true, fails: "42704", ours: "jobs"},
+	{name: "primary region", covers: []string{"tree.AlterDatabasePrimaryRegion"}, before: `CREATE DATABASE gone`, after: "DROP DATABASE IF EXISTS gone",
+		sql: `ALTER DATABASE gone PRIMARY REGION a`, by: "super", noSchema: true, outside: true, ours: "regions"},
+	{name: "add region", covers: []string{"tree.AlterDatabaseAddRegion"}, before: `CREATE DATABASE gone PRIMARY REGION a REGIONS b, c, d`, after: "DROP DATABASE IF EXISTS gone",
+		sql: `ALTER DATABASE gone ADD REGION e`, by: "super", noSchema: true, outside: true, ours: "regions"},
+	{name: "drop region", covers: []string{"tree.AlterDatabaseDropRegion"}, before: `CREATE DATABASE gone PRIMARY REGION a REGIONS b, c, d`, after: "DROP DATABASE IF EXISTS gone",
+		sql: `ALTER DATABASE gone DROP REGION d`, by: "super", noSchema: true, outside: true, ours: "regions"},
+	{name: "survival goal", covers: []string{"tree.AlterDatabaseSurvivalGoal"}, before: `CREATE DATABASE gone PRIMARY REGION a REGIONS b, c, d`, after: "DROP DATABASE IF EXISTS gone",
+		sql: `ALTER DATABASE gone SURVIVE REGION FAILURE`, by: "super", noSchema: true, outside: true, ours: "regions"},
+	{name: "placement of a database", covers: []string{"tree.AlterDatabasePlacement"}, before: `CREATE DATABASE gone PRIMARY REGION a REGIONS b, c, d`, after: "DROP DATABASE IF EXISTS gone",
+		sql: `ALTER DATABASE gone PLACEMENT RESTRICTED`, by: "super", noSchema: true, outside: true, ours: "regions"},
+	{name: "secondary region", covers: []string{"tree.AlterDatabaseSecondaryRegion"}, before: `CREATE DATABASE gone PRIMARY REGION a REGIONS b, c, d`, after: "DROP DATABASE IF EXISTS gone",
+		sql: `ALTER DATABASE gone SET SECONDARY REGION b`, by: "super", noSchema: true, outside: true, ours: "regions"},
+	{name: "no secondary region", covers: []string{"tree.AlterDatabaseDropSecondaryRegion"}, before: `CREATE DATABASE gone PRIMARY REGION a REGIONS b SECONDARY REGION b`, after: "DROP DATABASE IF EXISTS gone",
+		sql: `ALTER DATABASE gone DROP SECONDARY REGION`, by: "super", noSchema: true, outside: true, ours: "regions"},
+	{name: "add super region", covers: []string{"tree.AlterDatabaseAddSuperRegion"}, before: `CREATE DATABASE gone PRIMARY REGION a REGIONS b, c, d`, after: "DROP DATABASE IF EXISTS gone",
+		sql: `ALTER DATABASE gone ADD SUPER REGION s VALUES b, c`, by: "super", noSchema: true, outside: true, ours: "regions"},
+	{name: "alter super region", covers: []string{"tree.AlterDatabaseAlterSuperRegion"}, before: `CREATE DATABASE gone PRIMARY REGION a REGIONS b, c, d SUPER REGION s VALUES b, c`, after: "DROP DATABASE IF EXISTS gone",
+		sql: `ALTER DATABASE gone ALTER SUPER REGION s VALUES b, c, d`, by: "super", noSchema: true, outside: true, ours: "regions"},
+	{name: "drop super region", covers: []string{"tree.AlterDatabaseDropSuperRegion"}, before: `CREATE DATABASE gone PRIMARY REGION a REGIONS b, c, d SUPER REGION s VALUES b, c`, after: "DROP DATABASE IF EXISTS gone",
+		sql: `ALTER DATABASE gone DROP SUPER REGION s`, by: "super", noSchema: true, outside: true, ours: "regions"},
+	{name: "configure a locality", covers: []string{"tree.AlterDatabaseSetZoneConfigExtension"}, before: `CREATE DATABASE gone PRIMARY REGION a REGIONS b, c, d`, after: "DROP DATABASE IF EXISTS gone",
+		sql: `ALTER DATABASE gone ALTER LOCALITY GLOBAL CONFIGURE ZONE USING gc.ttlseconds = 600`, by: "super", noSchema: true, outside: true, ours: "regions"},
+	{name: "configure a zone", covers: []string{"tree.SetZoneConfig"}, sql: "ALTER TABLE app.t CONFIGURE ZONE USING gc.ttlseconds = 600", by: "owner", ours: "zones"},
+	{name: "partition a table", covers: []string{"tree.AlterTablePartitionByTable"}, sql: "ALTER TABLE app.t PARTITION BY NOTHING", by: "owner", ours: "partitions"},
+	{name: "partition an index", covers: []string{"tree.AlterIndex"}, sql: "ALTER INDEX app.t_v PARTITION BY NOTHING", by: "owner", ours: "partitions"},
 	{name: "passwords", sql: "SELECT rolpassword FROM pg_authid", by: "super", noSchema: true, ours: "the message says relation"},
 }
 
@@ -246,12 +271,11 @@ var untouched = map[string]string{
 	"parse.ShowClusterSetting": "everybody may see settings", "parse.Discard": "of the session",
 	"parse.Listen": "refused, 0A000", "parse.Unlisten": "does nothing", "parse.Notify": "refused, 0A000", "parse.Noop": "does nothing, with a notice",
 	"tree.Statement":          "the group of all below",
-	"tree.AlterTableLocality": "refused, 0A000", "tree.Scatter": "refused, 0A000; ownership is looked at before",
-	"tree.AlterDatabasePrimaryRegion": "regions come later, 0A000", "tree.AlterDatabaseAddRegion": "the same", "tree.AlterDatabaseDropRegion": "the same",
-	"tree.AlterDatabaseSurvivalGoal": "the same", "tree.AlterSchemaRename": "a part of AlterSchema", "tree.AlterSchemaOwner": "a part of AlterSchema",
+	"tree.AlterTableLocality": "ALTER TABLE, which is the owner's", "tree.Scatter": "refused, 0A000; ownership is looked at before",
+	"tree.ShowPartitions": "definitions, which everybody may see", "tree.ShowZoneConfig": "the same", "tree.AlterSchemaRename": "a part of AlterSchema", "tree.AlterSchemaOwner": "a part of AlterSchema",
 	"parse.Show": "see SHOW ...", "parse.Grant": "sql/catalog TestGrant and testdata/role: grant options are not rights",
 	"COMMENT VIEW": "as TABLE", "COMMENT MATERIALIZED VIEW": "as TABLE", "COMMENT SEQUENCE": "as TABLE",
-	"SHOW DATABASES": "names, which pg_catalog shows to everybody", "SHOW SCHEMAS": "the same", "SHOW USERS": "the same", "SHOW ROLES": "the same",
+	"SHOW SCHEMAS": "names, which pg_catalog shows to everybody", "SHOW USERS": "the same", "SHOW ROLES": "the same",
 	"SHOW TABLES": "the same", "SHOW SEQUENCES": "the same", "SHOW VIEWS": "the same", "SHOW COLUMNS": "definitions, which pg_catalog shows to everybody",
 	"SHOW INDEXES": "the same", "SHOW CONSTRAINTS": "the same", "SHOW CREATE TABLE": "the same", "SHOW CREATE VIEW": "the same", "SHOW CREATE SEQUENCE": "the same",
 	"SHOW STATISTICS": "refused, 0A000", "SHOW GRANTS": "the same", "SHOW TABLE": "a part of SHOW RANGES", "SHOW INDEX": "the same", "SHOW DATABASE": "the same",
@@ -263,7 +287,7 @@ var untouched = map[string]string{
 // no right.
 var untouchedFunctions = map[string]string{
 	"the clock": "age clock_timestamp current_date current_time current_timestamp localtime localtimestamp now statement_timestamp timeofday transaction_timestamp " +
-		"follower_read_timestamp cluster_logical_timestamp pg_sleep pg_sleep_for",
+		"follower_read_timestamp with_min_timestamp with_max_staleness cluster_logical_timestamp pg_sleep pg_sleep_for",
 	"the session's settings": "array_to_json array_to_string concat concat_ws date_part date_trunc extract format overlaps json_build_array json_build_object " +
 		"json_populate_record json_populate_recordset jsonb_build_array jsonb_build_object jsonb_populate_record jsonb_populate_recordset make_timestamptz quote_literal quote_nullable row_to_json timezone to_char to_json to_jsonb to_timestamp " +
 		"current_setting set_config pg_client_encoding getdatabaseencoding generate_series pg_typeof pg_collation_for pg_column_size",
@@ -272,7 +296,8 @@ var untouchedFunctions = map[string]string{
 		"pg_trigger_depth row_security_active version",
 	"process ids, which PostgreSQL shows to everybody": "pg_blocking_pids",
 	"names of roles": "acldefault",
-	"dice":           "gen_random_uuid random setseed unique_rowid uuid_generate_v4",
+	"the region of the node, and the regions of the database": "gateway_region default_to_database_primary_region rehome_row",
+	"dice": "gen_random_uuid random setseed unique_rowid uuid_generate_v4",
 	"the node": "meridian_node_id pg_conf_load_time pg_is_in_backup pg_is_in_recovery pg_is_wal_replay_paused pg_jit_available pg_postmaster_start_time " +
 		"pg_current_xact_id pg_current_xact_id_if_assigned txid_current txid_current_if_assigned pg_export_snapshot pg_stat_clear_snapshot pg_stat_get_numscans pg_stat_get_tuples_inserted",
 	"nothing": "pg_notify pg_advisory_lock pg_advisory_lock_shared pg_advisory_unlock pg_advisory_unlock_shared pg_advisory_unlock_all pg_advisory_xact_lock " +

@@ -650,7 +650,10 @@ func (p *Provider) CreateStatement(ctx context.Context, f *Functions, id uint32)
 		}
 		lines = append(lines, "CONSTRAINT "+Quote(t.Checks[i].Name)+" "+f.checkConstraint(&t.Checks[i], true))
 	}
-	q := "CREATE TABLE " + name + " (\n\t" + strings.Join(lines, ",\n\t") + "\n)" + f.partitionBy(t, t.Primary())
+	q := "CREATE TABLE " + name + " (\n\t" + strings.Join(lines, ",\n\t") + "\n)"
+	if len(t.Indexes) > 0 { // a relation that is computed has none
+		q += f.partitionBy(t, t.Primary())
+	}
 	if with := options(t); with != "" {
 		q += " WITH (" + with + ")"
 	}

@@ -211,6 +211,9 @@ func decodeDescriptor(b []byte, own version.Version) (*Descriptor, error) {
 	if set != 1 {
 		return nil, sqlstate.New(sqlstate.DataCorrupted, "catalogue: malformed descriptor")
 	}
+	if db := d.Database; db != nil && len(db.Regions) == 0 {
+		db.PrimaryRegion = "" // databases had the region of the first node, before they had regions
+	}
 	return d, nil
 }
 

@@ -180,7 +180,20 @@ func (v *View) Table(ctx context.Context, database, schema, name string) (*catal
 			return t, nil
 		}
 	}
-	access := v.Access()
+	// A table that the node knows in one schema of the path is not asked for in those before it: most of the time there is no schema of the user's name, and asking
+	// may be a round trip to another region each time that a statement is planned.
+	was := v.t.familiar
+	v.t.familiar = true
+	t, err := v.inPath(ctx, database, name)
+	if v.t.familiar = was; t != nil || err != nil || was {
+		return t, err
+	}
+	return v.inPath(ctx, database, name)
+}
+
+// inPath finds a table in the first schema of the search path that has it.
+func (v *View) inPath(ctx context.Context, database, name string) (*catalog.Table, error) {
+	access, l := v.Access(), v.t.local
 	for _, s := range v.info.SearchPath {
 		if l != nil && l.isName(s) {
 			if t := l.tableNamed(name); t != nil {
