@@ -44,7 +44,10 @@ func TestGlobalLatency(t *testing.T) {
 				exec(t, home, `CREATE TABLE g (id int PRIMARY KEY, v int) LOCALITY GLOBAL`)
 				exec(t, home, `INSERT INTO g VALUES (1, 1), (2, 2), (3, 3)`)
 				settle(t, c, home, "g", globalPlace)
-				time.Sleep(100 * time.Second) // leads shrink slowly
+				for range 20 { // leads follow the rounds of commands, and shrink slowly
+					exec(t, home, `UPDATE g SET v = v + 1 WHERE id = 2`)
+					time.Sleep(2 * time.Second)
+				}
 				for i := range c.Len() {
 					conn := connectTo(t, c, i, "movr")
 					exec(t, conn, "SELECT v FROM g WHERE id = 1") // learns of the range
