@@ -11,7 +11,7 @@ demo:
 	$(GO) run ./cmd/meridian demo
 
 test:
-	$(GO) test ./...
+	$(GO) test -timeout 30m ./...
 	$(GO) test -tags nextversion -run Next ./kv ./replica ./route ./sql/catalog/lease
 	$(GO) test -tags nextversion ./upgrade ./version
 	MERIDIAN_FIRST=4 MERIDIAN_SEEDS=1 $(GO) test -tags nextversion -run '^Test(|Register|Merge|Atomic|Schema)Campaign$$' ./sim/simcluster

@@ -37,9 +37,10 @@ type Span struct {
 // systemVoters is how many voters the system's own ranges have where there are so many nodes: without them nothing works, and they are small.
 const systemVoters = 5
 
-// systemRanges is the configuration that the system's ranges have, given that of all others; nil: the same.
+// systemRanges is the configuration that the system's ranges have, given that of all others; nil: the same. An operator who lowers the number of all voters
+// below the default means those of the system, too.
 func systemRanges(others placement.Zone) *catalog.ZoneConfig {
-	if others.Voters() >= systemVoters {
+	if n := others.Voters(); n >= systemVoters || n < zoneVoters {
 		return nil
 	}
 	return &catalog.ZoneConfig{NumReplicas: value(systemVoters)}
