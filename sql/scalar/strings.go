@@ -307,7 +307,10 @@ func addSubstrings(r *Registry) {
 		return func(_ *Context, a, b types.Datum) (types.Datum, error) {
 			total := int64(utf8.RuneCountInString(a.Str()))
 			n := b.Int()
-			if n < 0 {
+			switch {
+			case n == math.MinInt32 && !left:
+				n = total // its opposite is no int4, and PostgreSQL leaves out nothing
+			case n < 0:
 				n = max(total+n, 0)
 			}
 			n = min(n, total)
