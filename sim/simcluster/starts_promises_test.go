@@ -100,7 +100,7 @@ func oldPromises(t *testing.T, own bool) {
 // is the latest, and must not count as an old copy; and its peers know its promises (fence.FE4, fence.FE5).
 func TestStartWithoutRanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 5, Registers: true})
+		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 6, Registers: true})
 		ctx := context.Background()
 		replicated(t, c, 3)
 		ranges, err := c.Ranges(ctx, 0)
