@@ -132,13 +132,22 @@ func TestStartWithoutRanges(t *testing.T) {
 		if err := become(ctx, c.Node(other), k, register.Protocol); err != nil {
 			t.Fatal(err)
 		}
-		var targets []kv.ReplicaTarget
-		for i := range 3 {
-			n := c.Node((empty + i) % c.Len()).NodeID()
-			targets = append(targets, kv.ReplicaTarget{Node: n, Store: kv.StoreID(n)})
+		// The node takes the place of one of the range's replicas: not of the leaseholder's, which can't be removed.
+		ranges, err = c.Ranges(ctx, other)
+		if err != nil {
+			t.Fatal(err)
 		}
+		of := ranges[slices.IndexFunc(ranges, func(d kv.RangeDescriptor) bool { return d.Contains(k) })]
 		for tries := 0; ; tries++ {
-			_, err := c.Node(other).Router().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminChangeReplicasRequest{Key: k, Targets: targets}}})
+			targets := []kv.ReplicaTarget{{Node: c.Node(empty).NodeID(), Store: kv.StoreID(c.Node(empty).NodeID())}}
+			for i, r := range of.Replicas {
+				if i != tries%len(of.Replicas) {
+					targets = append(targets, kv.ReplicaTarget{Node: r.Node, Store: r.Store})
+				}
+			}
+			within, cancel := context.WithTimeout(ctx, 5*time.Second)
+			_, err := c.Node(other).Router().Send(within, &kv.Batch{Requests: []kv.Request{&kv.AdminChangeReplicasRequest{Key: k, Targets: targets}}})
+			cancel()
 			if err == nil {
 				break
 			}
