@@ -99,6 +99,32 @@ func (o *origins) collect() {
 	}
 }
 
+// writeMeter measures the commands that a replica applies, whoever is the leaseholder: each costs its store a write. The queue loop samples it.
+type writeMeter struct {
+	applied uint64        // the log index as of the last sample; zero: there was none
+	at      time.Duration // of the last sample, on the monotonic clock
+	bits    atomic.Uint64 // of the commands per second
+}
+
+// sample returns the commands per second; a command counts for placement.FollowMemory on average.
+func (m *writeMeter) sample(now time.Duration, applied uint64) float64 {
+	per := m.rate()
+	if m.applied > 0 && now > m.at && applied >= m.applied {
+		passed := (now - m.at).Seconds()
+		last := float64(applied-m.applied) / passed
+		per += (last - per) * (1 - math.Exp(-passed/placement.FollowMemory.Seconds()))
+		if per < 0.01 {
+			per = 0
+		}
+	}
+	m.applied, m.at = applied, now
+	m.bits.Store(math.Float64bits(per))
+	return per
+}
+
+// rate is the commands per second as of the last sample.
+func (m *writeMeter) rate() float64 { return math.Float64frombits(m.bits.Load()) }
+
 // away reports whether most requests come from other nodes, so that placement should be asked.
 func (o *origins) away(self kv.NodeID) bool {
 	l := o.load.Load()

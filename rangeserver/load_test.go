@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,4 +94,75 @@ func followed(c *cluster) (n int64) {
 		n += x.store.Metrics.LeasesFollowed.Load()
 	}
 	return n
+}
+
+// TestWritesAreTold: every node that has a replica tells the others how many commands it applies in a second, and a replica leaves the nodes
+// that have most of them.
+func TestWritesAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 6)
+		c.interval = time.Second
+		c.zones = []string{"zone=1", "zone=2", "zone=3", "zone=1", "zone=2", "zone=3"}
+		defer c.stop()
+		for i, n := range c.nodes {
+			n.start(i == 0)
+		}
+		check(t, c.put("a", "x"))
+		time.Sleep(20 * time.Second)
+		_, err := c.send(context.Background(), tkey("m"), &kv.AdminSplitRequest{Key: tkey("m"), Keep: c.nodes[0].clock.Now().Add(time.Hour)})
+		check(t, err)
+		nodesOf := func(k string) (at []kv.NodeID) {
+			t.Helper()
+			info, ok := c.leaseholder(2).store.Lookup(tkey(k))
+			if !ok {
+				for _, n := range c.nodes {
+					if info, ok = n.store.Lookup(tkey(k)); ok {
+						break
+					}
+				}
+			}
+			for _, r := range info.Desc.Replicas {
+				at = append(at, r.Node)
+			}
+			return at
+		}
+		t.Log("at first", nodesOf("a"), nodesOf("n"))
+		write := func(d time.Duration) {
+			t.Helper()
+			for end := time.Now().Add(d); time.Now().Before(end); {
+				for i := range 13 {
+					check(t, c.put(fmt.Sprint("a", i), "x"))
+					check(t, c.put(fmt.Sprint("n", i), "x"))
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		write(10 * time.Second)
+		told := 0
+		for _, n := range c.nodes {
+			c.mu.Lock()
+			writes := n.entry.Capacity.WritesPerSecond
+			c.mu.Unlock()
+			t.Logf("n%d: %.0f writes per second", n.id, writes)
+			if writes > 100 {
+				told++
+			}
+		}
+		if told < 3 {
+			t.Errorf("%d nodes have writes", told)
+		}
+		common := 3
+		for tries := 0; tries < 12 && common > 1; tries++ {
+			write(5 * time.Second)
+			common = 0
+			for _, n := range nodesOf("a") {
+				if slices.Contains(nodesOf("n"), n) {
+					common++
+				}
+			}
+		}
+		if common > 1 {
+			t.Errorf("%d nodes of six have all writes: %d and %d", common, nodesOf("a"), nodesOf("n"))
+		}
+	})
 }

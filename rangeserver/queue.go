@@ -75,6 +75,7 @@ type queues struct {
 	protected clock.Timestamp // as published
 	slow      bool            // as published
 	requests  float64         // per second, as of the last pass
+	writes    float64         // as requests
 	slowUntil time.Duration
 	stuck     int64 // Metrics.Stuck as of the last pass
 	paused    atomic.Bool
@@ -83,6 +84,7 @@ type queues struct {
 // loadCounter counts a range's requests, and remembers when its maintenance was last done.
 type loadCounter struct {
 	origins
+	writes writeMeter
 
 	// A range whose change failed is not changed for a while: until failedAt + backoff, on the monotonic clock.
 	failedAt, backoff atomic.Int64
@@ -130,7 +132,7 @@ func (s *Store) pass(ctx context.Context) {
 			fingerprint ^= s.o.Zone.Generation() * 0x9e3779b97f4a7c15
 		}
 	}
-	requests := 0.0
+	requests, writes := 0.0, 0.0
 	improved := false // one improvement at a time, since each changes what the next should be
 	s.ranges.Range(func(_, v any) bool {
 		e := v.(*entry)
@@ -141,6 +143,8 @@ func (s *Store) pass(ctx context.Context) {
 			s.abandon(e)
 			return true
 		}
+		clk := s.o.Clock.Physical().Monotonic()
+		writes += e.load.writes.sample(clk, e.r.AppliedIndex())
 		if m, ok := e.leader.(interface{ Merged() bool }); ok && m.Merged() {
 			e.load.suspect.Store(true)
 		}
@@ -160,7 +164,6 @@ func (s *Store) pass(ctx context.Context) {
 		if s.considerFold(ctx, e) {
 			return true
 		}
-		clk := s.o.Clock.Physical().Monotonic()
 		e.load.sample(clk, sequence)
 		requests += e.load.rate()
 		if wait := e.load.backoff.Load(); wait > 0 && int64(clk)-e.load.failedAt.Load() < wait {
@@ -194,7 +197,7 @@ func (s *Store) pass(ctx context.Context) {
 		}
 		return true
 	})
-	s.queues.requests = requests
+	s.queues.requests, s.queues.writes = requests, writes
 }
 
 // fingerprintOf is a hash of the nodes' properties that matter for placement, except how full they are.
@@ -224,16 +227,18 @@ func fingerprintOf(nodes []placement.Node) uint64 {
 func (s *Store) publish() {
 	g := s.Gauges()
 	c := cluster.Capacity{Ranges: uint32(g.Ranges), Leases: uint32(g.Leaseholders), UsedBytes: uint64(max(0, g.TotalBytes)),
-		QueriesPerSecond: told(s.queues.published.QueriesPerSecond, s.queues.requests)}
+		QueriesPerSecond: told(s.queues.published.QueriesPerSecond, s.queues.requests),
+		WritesPerSecond:  told(s.queues.published.WritesPerSecond, s.queues.writes)}
 	oldest := s.oldRead(s.o.Clock.Now())
 	if c.Ranges == s.queues.published.Ranges && c.Leases == s.queues.published.Leases && c.UsedBytes == s.queues.published.UsedBytes &&
-		c.QueriesPerSecond == s.queues.published.QueriesPerSecond && oldest == s.queues.protected {
+		c.QueriesPerSecond == s.queues.published.QueriesPerSecond && c.WritesPerSecond == s.queues.published.WritesPerSecond &&
+		oldest == s.queues.protected {
 		return
 	}
 	s.queues.published, s.queues.protected = c, oldest
 	s.o.Cluster.Update(func(e *cluster.Entry) {
 		e.Capacity.Ranges, e.Capacity.Leases, e.Capacity.UsedBytes = c.Ranges, c.Leases, c.UsedBytes
-		e.Capacity.QueriesPerSecond = c.QueriesPerSecond
+		e.Capacity.QueriesPerSecond, e.Capacity.WritesPerSecond = c.QueriesPerSecond, c.WritesPerSecond
 		e.Protected = oldest
 	})
 }
@@ -297,6 +302,7 @@ func (s *Store) decide(e *entry, nodes []placement.Node) placement.Action {
 	if follows(d) {
 		r.Load, r.Requests = e.load.load.Load(), e.load.rate()
 	}
+	r.Writes = e.load.writes.rate()
 	if len(nodes) == 0 {
 		if r.Boundary != nil || z.RangeMaxBytes > 0 && r.Bytes > z.RangeMaxBytes {
 			return placement.Action{Kind: placement.Split, At: r.Boundary, Urgent: true}
