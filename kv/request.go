@@ -158,6 +158,9 @@ func ToReplica(id ReplicaID) Target { return Target{Kind: TargetReplica, Replica
 type Batch struct {
 	Header
 	Requests []Request
+	// Enough, if not zero, is how many values and rows the sender waits for: it knows that the batch's reads find no more of them together. When
+	// they are found, the requests that were not answered are given up, and their responses are nil. It is the gateway's, and is not sent.
+	Enough int
 }
 
 // Request is one operation. The concrete types are the *…Request of this file.

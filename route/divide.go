@@ -63,7 +63,7 @@ func (s *Sender) divide(ctx context.Context, b *kv.Batch, st *sendState) (*kv.Ba
 			p.st.repeat = commits
 		}
 	}
-	s.sendParts(ctx, parts)
+	s.sendParts(ctx, parts, b.Enough)
 	r, err := merge(b, parts)
 	return r, st.wrap(err)
 }
@@ -194,9 +194,30 @@ func truncate(r kv.Request, start, stop keys.Key) (kv.Request, bool) {
 	return nil, false
 }
 
+// errEnough is why parts are given up whose answers are not needed any more (kv.Batch.Enough).
+var errEnough = errors.New("route: the rows were found elsewhere")
+
+// found counts what a part has found.
+func (p *part) found() (n int64) {
+	if p.err != nil || p.r == nil {
+		return 0
+	}
+	for _, r := range p.r.Responses {
+		switch r := r.(type) {
+		case *kv.GetResponse:
+			if r.Value != nil {
+				n++
+			}
+		case *kv.ScanResponse:
+			n += int64(len(r.Rows))
+		}
+	}
+	return n
+}
+
 // sendParts sends all parts, the caller's goroutine being one of those that do it. A part that fails for good cancels the others: one of
-// them may be waiting for a lock, and its holder for a lock of this transaction.
-func (s *Sender) sendParts(ctx context.Context, parts []*part) {
+// them may be waiting for a lock, and its holder for a lock of this transaction. So do parts that have found enough.
+func (s *Sender) sendParts(ctx context.Context, parts []*part, enough int) {
 	if len(parts) == 1 {
 		p := parts[0]
 		p.r, p.err = s.send(ctx, &p.batch, &p.st)
@@ -205,9 +226,9 @@ func (s *Sender) sendParts(ctx context.Context, parts []*part) {
 	if s.together(ctx, parts) {
 		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var next atomic.Int64
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next, found atomic.Int64
 	work := func() {
 		for {
 			i := int(next.Add(1)) - 1
@@ -216,7 +237,10 @@ func (s *Sender) sendParts(ctx context.Context, parts []*part) {
 			}
 			p := parts[i]
 			if p.r, p.err = s.send(ctx, &p.batch, &p.st); rank(p.err) > rankRetry {
-				cancel()
+				cancel(nil)
+			}
+			if enough > 0 && found.Add(p.found()) >= int64(enough) {
+				cancel(errEnough)
 			}
 		}
 	}
@@ -232,13 +256,24 @@ func (s *Sender) sendParts(ctx context.Context, parts []*part) {
 	wg.Wait()
 }
 
-// merge makes one answer of those of all parts.
+// merge makes one answer of those of all parts. If enough was found, errors of the other parts, most of which were given up, don't count.
 func merge(b *kv.Batch, parts []*part) (*kv.BatchResponse, error) {
 	out := &kv.BatchResponse{Txn: b.Txn, Responses: make([]kv.Response, len(b.Requests))}
 	var err error
+	enough := false
+	if b.Enough > 0 {
+		found := int64(0)
+		for _, p := range parts {
+			found += p.found()
+		}
+		enough = found >= int64(b.Enough)
+	}
 	for _, p := range parts {
 		if p.r != nil {
 			mergeHeader(out, b, p.r)
+		}
+		if p.err != nil && enough {
+			continue
 		}
 		if p.err != nil {
 			err = worse(err, p.err)

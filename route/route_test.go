@@ -603,6 +603,90 @@ func TestParts(t *testing.T) {
 	})
 }
 
+// TestEnough: a batch that has found enough waits for no other range, whatever happens there, and gives up what it has asked of them.
+func TestEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, 1)
+		defer h.Group.Stop()
+		c := newCluster(h, 1)
+		c.place(c.ranges[0], 1)
+		for _, k := range []int{0, 30, 60} {
+			c.split(key(k))
+		}
+		var given []string
+		fail := error(nil)
+		local := picky{store{c, 1}, func(ctx context.Context, b *kv.Batch) error {
+			k := b.Requests[0].Span().Start
+			if b.Enough != 0 {
+				t.Error("a part has a bound of its own")
+			}
+			if k.Less(key(60)) {
+				return nil
+			}
+			if fail != nil {
+				return fail
+			}
+			<-ctx.Done() // a region that does not answer
+			given = append(given, context.Cause(ctx).Error())
+			return ctx.Err()
+		}}
+		s := route.New(route.Options{Host: h, Clock: c.clock, NodeID: func() kv.NodeID { return 1 }, Local: local})
+		now := c.clock.Now()
+		get := func(ctx context.Context, enough int, ks ...int) ([]kv.Response, error) {
+			b := &kv.Batch{Header: kv.Header{Txn: &kv.Txn{ReadTimestamp: now}}, Enough: enough}
+			for _, k := range ks {
+				b.Requests = append(b.Requests, &kv.GetRequest{Key: key(k)})
+			}
+			r, err := s.Send(ctx, b)
+			if err != nil {
+				return nil, err
+			}
+			return r.Responses, nil
+		}
+		c.data[string(key(2))] = []byte("two")
+		c.data[string(key(33))] = []byte("three")
+		value := func(r kv.Response) string {
+			if r == nil {
+				return "not read"
+			}
+			return string(r.(*kv.GetResponse).Value)
+		}
+		for _, x := range []struct {
+			enough int
+			ks     []int
+			want   string
+		}{
+			{1, []int{2, 32, 62}, "[two  not read]"},
+			{1, []int{62, 33, 3}, "[not read three ]"},
+			{2, []int{2, 33, 62, 63}, "[two three not read not read]"},
+		} {
+			given = nil
+			rs, err := get(context.Background(), x.enough, x.ks...)
+			var got []string
+			for _, r := range rs {
+				got = append(got, value(r))
+			}
+			if fmt.Sprint(got) != x.want || err != nil || len(given) != 1 || !strings.Contains(given[0], "found elsewhere") {
+				t.Errorf("%d of %v: %q %v, given up: %q", x.enough, x.ks, got, err, given)
+			}
+		}
+		// With less than enough, the range that does not answer is waited for, and its errors count.
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := get(ctx, 2, 2, 32, 62); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("one of two values: %v", err)
+		}
+		fail = &kv.UncertaintyError{}
+		var uncertain *kv.UncertaintyError
+		if _, err := get(context.Background(), 1, 3, 32, 62); !errors.As(err, &uncertain) {
+			t.Errorf("nothing found: %v", err)
+		}
+		if rs, err := get(context.Background(), 1, 2, 62); err != nil || value(rs[0]) != "two" {
+			t.Errorf("found, and a range that can't tell: %v %v", rs, err)
+		}
+	})
+}
+
 // TestLaterBatchIsRefused: a batch with something that this version does not know, and may not ignore, is refused by name, and its sender knows that nothing of
 // it was evaluated.
 func TestLaterBatchIsRefused(t *testing.T) {

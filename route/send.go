@@ -193,6 +193,9 @@ func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendS
 			st.unserved += s.o.Host.Clock.Monotonic() - begun
 		}
 		if fault != nil {
+			if context.Cause(ctx) == errEnough {
+				return nil, st.wrap(ctx.Err()) // this says nothing about the node
+			}
 			s.metrics.Unreachable.Add(1)
 			s.o.Probes.Reached("route: node not reached")
 			e.forget(node)

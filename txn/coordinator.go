@@ -45,6 +45,9 @@ type ReadOptions struct {
 	Hold bool
 	// Newest reads what the running statement has written, too.
 	Newest bool
+	// Enough, if not zero, is how many of the keys have a value at most: the others need not be waited for when so many were found
+	// (txn.TX9).
+	Enough int
 }
 
 // UnsupportedError says that a commit protocol does not support a transaction's operation in one of its ranges.

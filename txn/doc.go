@@ -27,7 +27,8 @@
 //	    read, which may lie in the future (CRDB'22 §6.2). So a transaction that begins later, through any gateway, sees it, and its
 //	    descriptors are in use until then. Its locks are released meanwhile.
 //
-// txn.TX6 and txn.TX7 are about locks that outlive transactions, such as advisory locks: see Holder.
+// txn.TX6 and txn.TX7 are about locks that outlive transactions, such as advisory locks: see Holder. txn.TX9 is about reads that end when their rows
+// were found (GetFound).
 //
 // # Errors
 //

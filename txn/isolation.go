@@ -86,7 +86,7 @@ func (t *Txn) CheckAbsent(ctx context.Context, ks []keys.Key) ([][]byte, error) 
 	if err := t.usable(); err != nil {
 		return nil, err
 	}
-	vs, err := t.getMany(ctx, ks, kv.NoLock, kv.Block, true)
+	vs, err := t.getMany(ctx, ks, ReadOptions{Wait: kv.Block, Newest: true})
 	if err != nil || !t.Weak() {
 		return vs, err
 	}

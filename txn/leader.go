@@ -138,6 +138,8 @@ func (l *leaderRanges) Get(ctx context.Context, _ *kv.Txn, ks []keys.Key, o Read
 	prepare := t.leader.PrepareRead
 	if o.Lock != kv.NoLock {
 		prepare = func(b *kv.Batch) { t.leader.PrepareLocking(b, ks[0], o.Newest) }
+	} else {
+		b.Enough = o.Enough
 	}
 	r, err := t.send(ctx, b, prepare)
 	if err != nil {
@@ -148,6 +150,9 @@ func (l *leaderRanges) Get(ctx context.Context, _ *kv.Txn, ks []keys.Key, o Read
 	}
 	values := make([][]byte, len(ks))
 	for i, k := range ks {
+		if r.Responses[i] == nil && b.Enough > 0 {
+			continue // not read (txn.TX9)
+		}
 		get, ok := r.Responses[i].(*kv.GetResponse)
 		if !ok {
 			return nil, errMalformed

@@ -86,19 +86,40 @@ func (t *Txn) GetMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, 
 	if err := t.usable(); err != nil {
 		return nil, err
 	}
-	return t.getMany(ctx, ks, lock, wait, false)
+	return t.getMany(ctx, ks, t.readOptions(lock, wait))
 }
 
-// getMany reads the values of ks; with all set, including the running statement's writes.
-func (t *Txn) getMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, wait kv.WaitPolicy, all bool) ([][]byte, error) {
+// GetFound reads several keys of which no more than enough ever have values at the same time, and returns when so many were found, without waiting
+// for the ranges that have not answered yet; the other keys read as if they had none.
+//
+//	txn.TX9 (I2, I3): The result of GetFound depends only on the values that it has found, and those are reads as any other: the timestamp cache has
+//	    them, and they are refreshed when the timestamp moves. The keys that were not read to the end are not among the transaction's reads.
+//	    They need not be: whoever gives one of them a value takes the value of a found key away in the same transaction, at the same
+//	    timestamp, and meets the read of the found key. So a row that moves from one region to another is found once, at any timestamp:
+//	    where it was, or where it is. Nothing is locked, so that a request that was given up leaves nothing behind.
+func (t *Txn) GetFound(ctx context.Context, ks []keys.Key, enough int) ([][]byte, error) {
+	if err := t.usable(); err != nil {
+		return nil, err
+	}
+	return t.getMany(ctx, ks, ReadOptions{Enough: enough})
+}
+
+// readNewest locks what a write looks at, the running statement's own writes among it.
+func (t *Txn) readNewest() ReadOptions {
+	o := t.readOptions(kv.Exclusive, kv.Block)
+	o.Newest = true
+	return o
+}
+
+// getMany reads the values of ks; with o.Newest, including the running statement's writes.
+func (t *Txn) getMany(ctx context.Context, ks []keys.Key, o ReadOptions) ([][]byte, error) {
+	all := o.Newest
 	if t.load.flight != nil {
-		values, done, err := t.getLoaded(ctx, ks, lock, wait, all)
+		values, done, err := t.getLoaded(ctx, ks, o.Lock, o.Wait, all)
 		if done || err != nil {
 			return values, err
 		}
 	}
-	o := t.readOptions(lock, wait)
-	o.Newest = all
 	if t.core.BufferEmpty() && len(ks) > 0 {
 		return t.read(ctx, ks, o)
 	}
@@ -116,6 +137,11 @@ func (t *Txn) getMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, 
 		}
 		if values[i] = v; o.Hold {
 			ask, at = append(ask, k), append(at, -1)
+		}
+		if v != nil && o.Enough > 0 {
+			if o.Enough--; o.Enough == 0 {
+				return values, nil
+			}
 		}
 	}
 	if len(ask) == 0 {

@@ -47,7 +47,7 @@ func (t *Txn) write(ctx context.Context, b *WriteBatch) error {
 		}
 	}
 	if len(ks) > 0 {
-		values, err := t.getMany(ctx, ks, kv.Exclusive, kv.Block, true)
+		values, err := t.getMany(ctx, ks, t.readNewest())
 		if err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (t *Txn) Increment(ctx context.Context, key keys.Key, delta int64) (int64, 
 	if err := t.mayWrite(); err != nil {
 		return 0, err
 	}
-	values, err := t.getMany(ctx, []keys.Key{key}, kv.Exclusive, kv.Block, true)
+	values, err := t.getMany(ctx, []keys.Key{key}, t.readNewest())
 	if err != nil {
 		return 0, err
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,7 +66,6 @@ func TestRegionalByRow(t *testing.T) {
 		}
 		homed(t, c, conn, "users", 5, 3)
 		for i, r := range names {
-			_ = r
 			local := connectTo(t, c, 3*i, "movr")
 			farthest := time.Duration(0)
 			for j := range names {
@@ -75,7 +75,17 @@ func TestRegionalByRow(t *testing.T) {
 			roundTrips(t, r+": a read at home by a unique column", 0, func() { exec(t, local, fmt.Sprintf("SELECT * FROM users WHERE email = 'e%d'", i)) })
 			roundTrips(t, r+": a write at home", 0, func() { exec(t, local, fmt.Sprintf("UPDATE users SET name = 'x' WHERE id = %d", i)) })
 			roundTrips(t, r+": a write at home by a unique column", 0, func() { exec(t, local, fmt.Sprintf("UPDATE users SET name = 'x' WHERE email = 'e%d'", i)) })
-			roundTrips(t, r+": a read elsewhere by primary key", farthest, func() { exec(t, local, fmt.Sprintf("SELECT * FROM users WHERE id = %d", (i+1)%5)) })
+			// All regions are asked, and the answer of the one that has the row is enough (txn.TX9).
+			away := sim.FiveRegions().RTT(r, names[(i+1)%5])
+			roundTrips(t, r+": a read elsewhere by primary key", away, func() { exec(t, local, fmt.Sprintf("SELECT * FROM users WHERE id = %d", (i+1)%5)) })
+			roundTrips(t, r+": a read elsewhere by a unique column", away, func() { exec(t, local, fmt.Sprintf("SELECT email FROM users WHERE email = 'e%d'", (i+1)%5)) })
+			roundTrips(t, r+": a list, of which all but one are at home", away, func() {
+				exec(t, local, fmt.Sprintf("SELECT * FROM users WHERE id IN (%d, %d)", i, (i+1)%5))
+			})
+			roundTrips(t, r+": a lookup join", away, func() {
+				exec(t, local, fmt.Sprintf("SELECT u.* FROM (VALUES (%d), (%d)) v (id) JOIN users u ON u.id = v.id", i, (i+1)%5))
+			})
+			roundTrips(t, r+": a read of a row that is not there", farthest, func() { exec(t, local, "SELECT * FROM users WHERE id = 77") })
 			n := 100 + 10*i
 			roundTrips(t, r+": an insert with three keys", farthest, func() {
 				n++
@@ -85,6 +95,90 @@ func TestRegionalByRow(t *testing.T) {
 			if err := local.QueryRow(ctx, "SELECT crdb_region::text FROM users WHERE id = $1", n).Scan(&home); err != nil || home != r {
 				t.Errorf("the new row is homed in %s, not in %s: %v", home, r, err)
 			}
+		}
+	})
+}
+
+// TestMovingRowsAreFound: rows move from region to region, and whoever looks for them by a unique key finds each of them once: at all levels of isolation,
+// in single statements and in transactions that write, where the answers of some regions are not waited for (txn.TX9).
+func TestMovingRowsAreFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		c := threeContinents(t)
+		root := connect(t, c, 0)
+		exec(t, root, `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		admin := connectTo(t, c, 0, "movr")
+		exec(t, admin, `CREATE TABLE users (id int PRIMARY KEY, email int UNIQUE, n int NOT NULL DEFAULT 0) LOCALITY REGIONAL BY ROW`)
+		exec(t, admin, `CREATE TABLE log (id int PRIMARY KEY, found int)`)
+		exec(t, admin, `INSERT INTO users (id, email) SELECT g, g + 100 FROM generate_series(0, 4) g`)
+		homed(t, c, admin, "users", 3, 2)
+		regions := []string{"us-east1", "us-west1", "europe-west1"}
+		var reads, moves atomic.Int64
+		var clients sync.WaitGroup
+		for i := range 9 {
+			level := []string{"serializable", "repeatable read", "read committed"}[i/3]
+			clients.Go(func() {
+				rng := rand.New(rand.NewPCG(7, uint64(i)))
+				conn, err := c.Connect(ctx, i, "movr")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close(ctx)
+				exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
+				for k := range 20 {
+					if i%3 == 0 {
+						if _, err := conn.Exec(ctx, fmt.Sprintf("UPDATE users SET crdb_region = '%s' WHERE id = %d", regions[rng.IntN(3)], rng.IntN(5))); err == nil {
+							moves.Add(1)
+						}
+						continue
+					}
+					id, other := rng.IntN(5), rng.IntN(5)
+					query, want := fmt.Sprintf("SELECT id FROM users WHERE id = %d", id), 1
+					switch rng.IntN(4) {
+					case 0:
+						query = fmt.Sprintf("SELECT id + n FROM users WHERE email = %d", 100+id)
+					case 1:
+						query, want = fmt.Sprintf("SELECT id FROM users WHERE id IN (%d, %d, 99)", id, other), 2
+						if id == other {
+							want = 1
+						}
+					case 2:
+						query, want = fmt.Sprintf("SELECT u.n FROM (VALUES (%d), (%d)) v (id) JOIN users u ON u.id = v.id", id, other), 2
+					}
+					found, wrote := 0, rng.IntN(2) == 0
+					err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+						rows, err := tx.Query(ctx, query)
+						if err != nil {
+							return err
+						}
+						list, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+						if err != nil {
+							return err
+						}
+						if found = len(list); wrote {
+							time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
+							_, err = tx.Exec(ctx, "INSERT INTO log VALUES ($1, $2)", 100*i+k, found)
+						}
+						return err
+					})
+					var pg *pgconn.PgError
+					switch {
+					case err == nil && found != want:
+						t.Errorf("%s at %s: %d rows, not %d", query, level, found, want)
+					case err == nil:
+						reads.Add(1)
+					case !errors.As(err, &pg) || pg.Code != "40001":
+						t.Errorf("%s at %s: %v", query, level, err)
+					}
+				}
+			})
+		}
+		clients.Wait()
+		t.Logf("%d moves, %d reads", moves.Load(), reads.Load())
+		if reads.Load() < 60 || moves.Load() < 30 {
+			t.Errorf("%d moves, %d reads", moves.Load(), reads.Load())
 		}
 	})
 }

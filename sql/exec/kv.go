@@ -91,6 +91,11 @@ func (rd *reader) holds(asked bool) func() {
 
 func nothing() {}
 
+// finder is implemented by a KV that need not wait for all of several keys.
+type finder interface {
+	GetFound(ctx context.Context, ks []keys.Key, enough int) ([][]byte, error)
+}
+
 // tracer is implemented by a KV that can name the ranges and nodes that served it.
 type tracer interface {
 	SetTrace(on bool)
@@ -176,6 +181,21 @@ func (rd *reader) getParts(ks []keys.Key, lock kv.LockStrength, wait kv.WaitPoli
 	return inParts(ks, func(ks []keys.Key) ([][]byte, error) { return rd.askMany(ks, lock, wait) }, rd.hold)
 }
 
+// getFound is getParts without locks for keys of which no more than enough have values.
+func (rd *reader) getFound(ks []keys.Key, enough int) ([][]byte, error) {
+	if _, ok := rd.r.kv.(finder); !ok || enough <= 0 {
+		return rd.getParts(ks, kv.NoLock, kv.Block)
+	}
+	vs, err := rd.askFound(ks, enough)
+	if tooLarge(err) && len(ks) > 1 {
+		return rd.getParts(ks, kv.NoLock, kv.Block)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return vs, rd.hold(valueBytes(vs))
+}
+
 // inParts reads keys, in parts if all of them exceed the bound of an answer. It calls hold with the bytes of each part.
 func inParts(ks []keys.Key, ask func([]keys.Key) ([][]byte, error), hold func(int64) error) ([][]byte, error) {
 	vs, err := ask(ks)
@@ -190,11 +210,14 @@ func inParts(ks []keys.Key, ask func([]keys.Key) ([][]byte, error), hold func(in
 	if err != nil {
 		return nil, err
 	}
-	n := int64(0)
+	return vs, hold(valueBytes(vs))
+}
+
+func valueBytes(vs [][]byte) (n int64) {
 	for _, v := range vs {
 		n += int64(len(v))
 	}
-	return vs, hold(n)
+	return n
 }
 
 func tooLarge(err error) bool {
@@ -263,12 +286,20 @@ func (rd *reader) askOne(k keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) (
 	return v, err
 }
 
-func (rd *reader) askMany(ks []keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) (vs [][]byte, err error) {
+func (rd *reader) askMany(ks []keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) ([][]byte, error) {
+	return rd.askBy(ks, func() ([][]byte, error) { return rd.r.kv.GetMany(rd.r.ctx, ks, lock, wait) })
+}
+
+func (rd *reader) askFound(ks []keys.Key, enough int) ([][]byte, error) {
+	return rd.askBy(ks, func() ([][]byte, error) { return rd.r.kv.(finder).GetFound(rd.r.ctx, ks, enough) })
+}
+
+func (rd *reader) askBy(ks []keys.Key, ask func() ([][]byte, error)) (vs [][]byte, err error) {
 	if rd.stats == nil {
-		return rd.r.kv.GetMany(rd.r.ctx, ks, lock, wait)
+		return ask()
 	}
 	err = rd.measure(func() (rows, bytes int64, _ error) {
-		vs, err = rd.r.kv.GetMany(rd.r.ctx, ks, lock, wait)
+		vs, err = ask()
 		for i, v := range vs {
 			if v != nil {
 				rows++

@@ -27,18 +27,22 @@ func (b *builder) localitySearch(n *opt.LocalitySearch) (op, error) {
 
 func (o *localitySearchOp) iter(r *run) iter {
 	it := &localitySearchIter{o: o, local: r.make(o.local), remote: r.make(o.remote)}
-	inner := it.local
-	if t, ok := inner.(*traced); ok {
-		inner = t.iter
-	}
-	it.scan = inner.(*indexScanIter)
+	it.scan, it.scanned = scanOf(it.local), scanOf(it.remote)
 	return it
+}
+
+// scanOf is the scan of an iterator that may be traced.
+func scanOf(it iter) *indexScanIter {
+	if t, ok := it.(*traced); ok {
+		it = t.iter
+	}
+	return it.(*indexScanIter)
 }
 
 type localitySearchIter struct {
 	o             *localitySearchOp
 	local, remote iter
-	scan          *indexScanIter // local's
+	scan, scanned *indexScanIter // local's and remote's
 	away          bool           // remote is open
 	sent          int64
 }
@@ -75,6 +79,9 @@ func (it *localitySearchIter) next() (types.Row, error) {
 		it.away = true
 		if err := it.remote.open(); err != nil {
 			return nil, err
+		}
+		if n.Unique && it.o.local.points && it.scanned.enough > 0 {
+			it.scanned.enough = it.scan.keyed - it.scan.entries // the keys that have not been found
 		}
 	}
 	row, err := it.remote.next()
@@ -116,7 +123,7 @@ func (it *lookupJoinIter) fillRemote() error {
 	if len(it.spans) == old {
 		return nil
 	}
-	return it.ask(it.spans[old:])
+	return it.ask(it.spans[old:], len(o.remote))
 }
 
 // matched reports whether a row of the input has a match among lookups that were made. Of a unique key the entry is enough.

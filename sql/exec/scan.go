@@ -199,6 +199,8 @@ type indexScanIter struct {
 	taken  int64     // memory of spans made of arrays
 	// keyed are the keys that the scan asks for, if all of its spans are points, and entries those that it has found.
 	keyed, entries int
+	// enough, if not zero, is how many of the keys that are left have entries at most.
+	enough int
 }
 
 // spanBytes is the approximate memory of a span and its key.
@@ -212,7 +214,7 @@ func (it *indexScanIter) hint(rows int64) { it.hinted = rows }
 
 func (it *indexScanIter) open() error {
 	it.drop()
-	it.sent, it.keyed, it.entries = 0, 0, 0
+	it.sent, it.keyed, it.entries, it.enough = 0, 0, 0, 0
 	o := it.o
 	soft := o.node.SoftLimit
 	if it.hinted > 0 && (soft == 0 || it.hinted < soft) {
@@ -260,6 +262,9 @@ func (it *indexScanIter) open() error {
 	}
 	if o.points {
 		it.keyed = len(it.spans)
+		if n := o.node.Alternatives; n > 0 && !o.locks() && it.keyed%n == 0 {
+			it.enough = it.keyed / n
+		}
 		if len(it.spans) == 1 {
 			it.point = true
 			return nil
@@ -549,9 +554,7 @@ func (it *indexScanIter) advance() (keys.Key, []byte, error) {
 			}
 			size = min(size, len(it.ks))
 			it.batch, it.ks = it.ks[:size], it.ks[size:]
-			done := it.holds(lock.Held)
-			vs, err := it.getMany(it.batch, lock.Strength, lock.Wait)
-			done()
+			vs, err := it.points(lock)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -585,6 +588,25 @@ func (it *indexScanIter) advance() (keys.Key, []byte, error) {
 			return nil, nil, err
 		}
 	}
+}
+
+// points reads a batch of keys. If no more of them can have entries, those that are left are not read.
+func (it *indexScanIter) points(lock opt.Locking) ([][]byte, error) {
+	if it.enough == 0 {
+		defer it.holds(lock.Held)()
+		return it.getMany(it.batch, lock.Strength, lock.Wait)
+	}
+	it.letGo()
+	vs, err := it.getFound(it.batch, it.enough)
+	for _, v := range vs {
+		if v != nil {
+			it.enough--
+		}
+	}
+	if it.enough == 0 {
+		it.ks = nil
+	}
+	return vs, err
 }
 
 // virtualOp reads a computed relation.

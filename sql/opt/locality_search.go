@@ -99,6 +99,7 @@ func (a *access) localFirst(n *IndexScan, c *constraint, startup, cost float64) 
 	}
 	l, r := *n, *n
 	l.Spans, r.Spans = local, remote
+	l.Alternatives, r.Alternatives = 0, c.regions-1
 	los = &LocalitySearch{Base: Base{Cols: n.Cols}, Local: &l, Remote: &r, Unique: true}
 	total = o.sequential(los, n.Est.Rows, cost)
 	return los, max(startup-costWideArea, 0), total

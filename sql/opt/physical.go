@@ -96,6 +96,8 @@ type IndexScan struct {
 	Limit, SoftLimit int64
 	// Together says that the spans are of several regions, which are asked at the same time as far as the rows are expected to be few.
 	Together bool
+	// Alternatives, if not zero, is how many of the keys differ in the region only: at most one of them has a row.
+	Alternatives int
 	// Single says that the spans are unique keys: each yields at most one row (point lookups).
 	Single  bool
 	Locking Locking

@@ -156,6 +156,9 @@ func (a *access) index(ix *catalog.Index, c constraint) {
 	}
 	node := &IndexScan{Base: Base{Cols: a.cols}, Table: t, Index: ix, Ordinals: a.ordinals, Spans: o.planSpans(c.spans), Reverse: reverse,
 		Filter: o.planExprs(c.filter), Single: c.single, Together: c.regions > 1, Locking: a.scan.Locking, AsOf: a.scan.AsOf}
+	if c.single && c.regions > 1 && t.Worldwide(ix) {
+		node.Alternatives = c.regions
+	}
 	node.reads, node.width = rows, width
 	if s.req.limit > 0 {
 		node.SoftLimit = softLimit(s.req.limit, rows, s.g.rows)
