@@ -41,6 +41,7 @@ type db struct {
 	joins    int
 	params   []types.Datum
 	read     int // keys that statements looked at
+	found    int // values that GetFound has found
 	gateway  string
 	far      []far
 }
@@ -413,6 +414,25 @@ func (s *store) keys() []string {
 func (s *store) Get(_ context.Context, k keys.Key, _ kv.LockStrength, _ kv.WaitPolicy) ([]byte, error) {
 	s.db.read++
 	return s.db.data[string(k)], nil
+}
+
+// GetFound reads keys from the last one on, and fails if more of them have values than the caller said.
+func (s *store) GetFound(_ context.Context, ks []keys.Key, enough int) ([][]byte, error) {
+	out := make([][]byte, len(ks))
+	found := 0
+	for i := len(ks) - 1; i >= 0; i-- {
+		v := s.db.data[string(ks[i])]
+		if v == nil {
+			continue
+		}
+		if found++; found > enough {
+			return nil, fmt.Errorf("exec: of %d keys more than %d have values", len(ks), enough)
+		}
+		out[i] = v
+		s.db.read++
+	}
+	s.db.found += found
+	return out, nil
 }
 
 func (s *store) GetMany(_ context.Context, ks []keys.Key, _ kv.LockStrength, _ kv.WaitPolicy) ([][]byte, error) {
