@@ -339,8 +339,8 @@ func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *c
 	}
 	unique := single && oneMatch(t, ix, &c)
 	seeks := c.count()
-	near := o.localLookup(kind, t, &c, unique)
 	far := o.farCost(scan, ix, c.spans, lookupTrip(o.env.Region.distanceOf(t, ix, c.spans), l.rows*seeks))
+	near := o.localLookup(kind, t, &c, unique, far)
 	width := a.info.width
 	if !ix.Primary {
 		width = 10 + 6*float64(len(ix.Columns)+len(ix.Stored))

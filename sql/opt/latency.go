@@ -212,13 +212,17 @@ func lookupTrip(d Distance, keys float64) trip {
 	return timesFar(max(batches, 1), d.Leaseholder)
 }
 
-// farCost is what a plan pays for reading spans that are far away. Of an index whose rows are in the regions of their first column, the regions
-// count (locality_search.go), since they say which part is read first; of all others, the distances.
+// farCost is what a plan pays for reading spans that are far away, by the distances of the moment. Of an index whose rows are in the regions of their
+// first column, it is that of a round to these regions at least (locality_search.go).
 func (o *optimizer) farCost(s *Scan, ix *catalog.Index, spans []IndexSpan, t trip) float64 {
-	if o.env.GatewayRegion != "" && regionColumn(s, ix) != 0 {
-		return o.wideArea(s, ix, spans)
+	if o.env.GatewayRegion == "" || regionColumn(s, ix) == 0 {
+		return t.cost()
 	}
-	return t.cost()
+	least := o.wideArea(s.Table, ix, spans)
+	if spans != nil && slices.ContainsFunc(spans, func(x IndexSpan) bool { _, known := o.isLocal(s.Table, &x); return !known }) {
+		t = t.times(0.5) // the rows may as well be here
+	}
+	return max(t.cost(), least)
 }
 
 // writeTrip is a batch of writes with its commit: the request, and the consensus of the replicas.

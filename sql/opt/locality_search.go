@@ -21,7 +21,7 @@ type LocalitySearch struct {
 	Limit int64
 }
 
-// costWideArea is a round to another region: 10 ms, less than there is between most regions.
+// costWideArea is a round to another region to whose leaseholders none was measured: 10 ms, less than there is between most regions.
 const costWideArea = 50_000.0
 
 // maxLocalKeys bounds the keys of a locality optimized search; more of them are seldom all local.
@@ -44,21 +44,50 @@ func (o *optimizer) isLocal(t *catalog.Table, s *IndexSpan) (local, known bool) 
 	return false, true
 }
 
-// wideArea is the cost of reading spans that may be in other regions. No spans are the whole index, which is read one region after the other.
-func (o *optimizer) wideArea(s *Scan, ix *catalog.Index, spans []IndexSpan) float64 {
-	if o.env.GatewayRegion == "" || regionColumn(s, ix) == 0 {
+// away is the cost of a round to another region's rows of an index. Where the leaseholders are not far yet, although the region is, the rows are
+// about to follow their configuration, and a plan outlives that.
+func (o *optimizer) away(t *catalog.Table, ix *catalog.Index, region scalar.Expr) float64 {
+	d := o.env.Region.distanceOf(t, ix, []IndexSpan{{Equal: []scalar.Expr{region}}})
+	if !wide(d.Leaseholder) {
+		return costWideArea
+	}
+	return onceFar(d.Leaseholder).cost()
+}
+
+// awayAll are the costs of a round to each of the other regions.
+func (o *optimizer) awayAll(t *catalog.Table, ix *catalog.Index) (sum, most float64) {
+	for _, v := range t.Regions() {
+		if v.Label != o.env.GatewayRegion {
+			cost := o.away(t, ix, regionConst(t.Column(t.RegionColumn).Type, v))
+			sum, most = sum+cost, max(most, cost)
+		}
+	}
+	return max(sum, costWideArea), max(most, costWideArea)
+}
+
+// wideArea is the cost of reading spans that may be in other regions, all of which are asked at the same time. No spans are the whole index, which is
+// read one region after the other. If the region turns out when the plan runs, it may as well be the gateway's.
+func (o *optimizer) wideArea(t *catalog.Table, ix *catalog.Index, spans []IndexSpan) float64 {
+	if o.env.GatewayRegion == "" || !t.ByRow() || len(ix.Columns) == 0 || ix.Columns[0].Column != t.RegionColumn {
 		return 0
 	}
 	if spans == nil {
-		return costWideArea * float64(max(1, len(s.Table.Regions())-1))
+		sum, _ := o.awayAll(t, ix)
+		return sum
 	}
 	cost := 0.0
+	var last *scalar.Const
 	for i := range spans {
-		switch local, known := o.isLocal(s.Table, &spans[i]); {
+		local, known := o.isLocal(t, &spans[i])
+		switch {
 		case !known:
-			cost = max(cost, costWideArea/2)
+			_, most := o.awayAll(t, ix)
+			cost = max(cost, most/2)
 		case !local:
-			cost = costWideArea
+			if k := spans[i].Equal[0].(*scalar.Const); last == nil || last.Value.Int() != k.Value.Int() {
+				last = k
+				cost = max(cost, o.away(t, ix, k))
+			}
 		}
 	}
 	return cost
@@ -87,8 +116,9 @@ func (o *optimizer) searches(t *catalog.Table) bool {
 	return t.ByRow() && o.env.GatewayRegion != "" && !o.env.Naive
 }
 
-// localFirst is a locality optimized search in place of a scan by unique keys, with its cost and that of its first row; nil if the scan is none.
-func (a *access) localFirst(n *IndexScan, c *constraint, startup, cost float64) (los *LocalitySearch, first, total float64) {
+// localFirst is a locality optimized search in place of a scan by unique keys, with its cost and that of its first row; nil if the scan is none. Of the
+// scan's costs, far is the way to other regions.
+func (a *access) localFirst(n *IndexScan, c *constraint, startup, cost, far float64) (los *LocalitySearch, first, total float64) {
 	o, t := a.s.o, a.scan.Table
 	if !o.searches(t) || !c.single || c.regions < 2 || !t.Worldwide(n.Index) || c.count() > maxLocalKeys {
 		return nil, 0, 0
@@ -101,16 +131,16 @@ func (a *access) localFirst(n *IndexScan, c *constraint, startup, cost float64) 
 	l.Spans, r.Spans = local, remote
 	l.Alternatives, r.Alternatives = 0, c.regions-1
 	los = &LocalitySearch{Base: Base{Cols: n.Cols}, Local: &l, Remote: &r, Unique: true}
-	total = o.sequential(los, n.Est.Rows, cost)
-	return los, max(startup-costWideArea, 0), total
+	total = o.sequential(los, n.Est.Rows, cost, far)
+	return los, max(startup-far, 0), total
 }
 
 // localMiss is the estimated share of searches whose rows are in another region. Partitioning by region is for rows that are used where they are homed.
 const localMiss = 0.25
 
-// sequential is the cost of a search in place of a scan of so much, and sets its estimates.
-func (o *optimizer) sequential(n *LocalitySearch, rows, cost float64) float64 {
-	near := max(cost-costWideArea, 0)
+// sequential is the cost of a search in place of a scan of so much, far of which is the way to other regions, and sets its estimates.
+func (o *optimizer) sequential(n *LocalitySearch, rows, cost, far float64) float64 {
+	near := max(cost-far, 0)
 	n.Local.Est = Estimate{Rows: rows, Cost: near}
 	n.Remote.Est = Estimate{Rows: max(rows*localMiss, min(rows, 1)), Cost: cost}
 	return near + localMiss*(cost+costRequest)
@@ -164,7 +194,7 @@ func (o *optimizer) limitedSearch(n Node, hard int64) (Node, float64) {
 		los := &LocalitySearch{Base: Base{Cols: n.Cols}, Local: &l, Remote: &r, Limit: hard}
 		l.Est, r.Est = Estimate{Rows: min(n.Est.Rows, float64(hard)), Cost: n.Est.Cost}, n.Est
 		los.Est = n.Est
-		return los, costWideArea * (1 - localMiss)
+		return los, o.wideArea(t, n.Index, remote) * (1 - localMiss)
 	}
 	return n, 0
 }
@@ -187,8 +217,8 @@ func oneMatch(t *catalog.Table, ix *catalog.Index, c *constraint) bool {
 }
 
 // localLookup divides a lookup join's spans if the rest need not be looked up for a row that has a match among the first: a semi or an anti join
-// wants no second match, and of a unique key there is none.
-func (o *optimizer) localLookup(kind JoinKind, t *catalog.Table, c *constraint, unique bool) (n nearLookup) {
+// wants no second match, and of a unique key there is none. far is the cost of the way to other regions.
+func (o *optimizer) localLookup(kind JoinKind, t *catalog.Table, c *constraint, unique bool, far float64) (n nearLookup) {
 	if !o.searches(t) || c.regions < 2 || !unique && kind != SemiJoin && kind != AntiJoin {
 		return n
 	}
@@ -196,7 +226,7 @@ func (o *optimizer) localLookup(kind JoinKind, t *catalog.Table, c *constraint, 
 	if !ok {
 		return n
 	}
-	return nearLookup{local, remote, costWideArea * (1 - localMiss)}
+	return nearLookup{local, remote, far * (1 - localMiss)}
 }
 
 // lookupCols are the columns of a lookup join.

@@ -178,22 +178,22 @@ func (a *access) index(ix *catalog.Index, c constraint) {
 				have.add(id)
 			}
 		}
-		a.fetch(ix, c, node, have, rows, startup, cost, order)
+		a.fetch(ix, c, node, have, rows, startup, cost, far, order)
 		return
 	}
 	if covering {
 		node.Est.Rows = rows
-		if los, first, total := a.localFirst(node, &c, startup, cost); los != nil {
+		if los, first, total := a.localFirst(node, &c, startup, cost, far); los != nil {
 			s.offer(phys{node: los, startup: first, cost: total + cpu})
 		}
 		s.offer(phys{node: node, startup: startup, cost: cost + cpu, order: order})
 		return
 	}
-	a.fetch(ix, c, node, have, rows, startup, cost, order)
+	a.fetch(ix, c, node, have, rows, startup, cost, far, order)
 }
 
-// fetch proposes an index scan and an index join for the columns that the index does not have.
-func (a *access) fetch(ix *catalog.Index, c constraint, node *IndexScan, have colSet, rows, startup, cost float64, order []OrderColumn) {
+// fetch proposes an index scan and an index join for the columns that the index does not have. Of the scan's cost, away is the way to other regions.
+func (a *access) fetch(ix *catalog.Index, c constraint, node *IndexScan, have colSet, rows, startup, cost, away float64, order []OrderColumn) {
 	o, s, t := a.s.o, a.s, a.scan.Table
 	var early, late []scalar.Expr
 	for _, e := range c.filter {
@@ -249,7 +249,7 @@ func (a *access) fetch(ix *catalog.Index, c constraint, node *IndexScan, have co
 	far := o.farCost(a.scan, ix, c.spans, lookupTrip(o.env.Region.distanceOf(t, t.Primary(), spansOf(t, ix, t.Primary(), c.spans)), fetched))
 	rest := far + o.lookupCost(fetched, 1, a.info.width) + fetched*costExpr*float64(len(late)) + o.subqueryCost(late, fetched)
 	total := cost + rest
-	if los, first, total := a.localFirst(node, &c, startup, cost); los != nil {
+	if los, first, total := a.localFirst(node, &c, startup, cost, away); los != nil {
 		j := *join
 		j.Input, j.KeepOrder = los, false
 		s.offer(phys{node: &j, startup: first + costRequest + far*localMiss, cost: total + rest - far*(1-localMiss)})

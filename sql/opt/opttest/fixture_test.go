@@ -316,6 +316,15 @@ func (d *db) analyze(table string) {
 	d.stats[t.ID] = s
 }
 
+func (d *db) tableByID(id catalog.ID) *catalog.Table {
+	for _, t := range d.tables {
+		if t.ID == id {
+			return t
+		}
+	}
+	return nil
+}
+
 // far is the distance of an index's rows that begin with a prefix.
 type far struct {
 	table  catalog.ID
@@ -348,6 +357,9 @@ func (d *db) setDistances(text string) {
 		}
 		if partial {
 			at.prefix = encoding.AppendString(nil, value, encoding.Ascending)
+			if v, ok := regions.Enum.Find(value); ok && d.tableByID(at.table).ByRow() {
+				at.prefix, _ = rowcode.AppendKeyDatum(nil, types.NewInt(v.Place), encoding.Ascending)
+			}
 		}
 		at.d = opt.Distance{Leaseholder: ms * 1000, Sum: ms * 1000, Ranges: 1, Nearest: ms * 1000, Regions: []string{f[1]}}
 		if ms < 5 {

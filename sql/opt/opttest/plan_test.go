@@ -20,7 +20,7 @@ import (
 //	byrow table=t [computed]   makes an empty table REGIONAL BY ROW, over the regions ap, eu and us
 //	gateway region=us  the region of the gateway
 //	analyze table=t    statistics with histograms, of all rows of a table
-//	distances          "index region milliseconds [quorum=milliseconds]" on each line, index/value for the rows with a text in the first column; of
+//	distances          "index region milliseconds [quorum=milliseconds]" on each line, index/value for the rows with a text or a region in the first column; of
 //	                   an index that is not named, the rows are near
 //	plan [costs]       the plan of a query; latency adds its wide-area rounds
 //	query              its rows, after checking that a naive plan has the same
