@@ -65,6 +65,9 @@ func TestRegionalByRow(t *testing.T) {
 			exec(t, conn, fmt.Sprintf(`INSERT INTO users (id, email, phone, name, crdb_region) VALUES (%d, 'e%d', 'p%d', 'n', '%s')`, i, i, i, r))
 		}
 		homed(t, c, conn, "users", 5, 3)
+		exec(t, conn, `CREATE TABLE rides (id int PRIMARY KEY, rider int REFERENCES users, guest int REFERENCES users) LOCALITY REGIONAL BY ROW`)
+		homed(t, c, conn, "rides", 5, 1)
+		time.Sleep(10 * time.Second) // leases settle within the regions
 		for i, r := range names {
 			local := connectTo(t, c, 3*i, "movr")
 			farthest := time.Duration(0)
@@ -91,8 +94,19 @@ func TestRegionalByRow(t *testing.T) {
 				n++
 				exec(t, local, fmt.Sprintf("INSERT INTO users (id, email, phone, name) VALUES (%d, 'e%d', 'p%d', 'n')", n, n, n))
 			})
+			user := n
+			roundTrips(t, r+": an insert that refers to rows elsewhere", farthest, func() {
+				n++
+				exec(t, local, fmt.Sprintf("INSERT INTO rides (id, rider, guest) VALUES (%d, %d, %d)", n, (i+1)%5, (i+2)%5))
+			})
+			if _, err := local.Exec(ctx, fmt.Sprintf("INSERT INTO rides (id, rider) VALUES (%d, 77)", n+1)); err == nil || !strings.Contains(err.Error(), "23503") {
+				t.Errorf("a rider who does not exist: %v", err)
+			}
+			if _, err := conn.Exec(ctx, fmt.Sprintf("INSERT INTO rides (id, rider) VALUES (%d, %d)", n, (i+1)%5)); err == nil || !strings.Contains(err.Error(), "23505") {
+				t.Errorf("a key that is taken: %v", err)
+			}
 			var home string
-			if err := local.QueryRow(ctx, "SELECT crdb_region::text FROM users WHERE id = $1", n).Scan(&home); err != nil || home != r {
+			if err := local.QueryRow(ctx, "SELECT crdb_region::text FROM users WHERE id = $1", user).Scan(&home); err != nil || home != r {
 				t.Errorf("the new row is homed in %s, not in %s: %v", home, r, err)
 			}
 		}

@@ -466,9 +466,13 @@ func (m *mutation) checkParents() error {
 			err = m.r.event(fkEvent{seq: c.seq, out: &c, vals: c.vals})
 		}
 	}
+	m.forgetChecks()
+	return err
+}
+
+func (m *mutation) forgetChecks() {
 	clear(m.checks)
 	m.checks = m.checks[:0]
-	return err
 }
 
 // missingParents are the checks whose parents do not exist.

@@ -173,6 +173,11 @@ func (m *mutation) checkWorldwide() error {
 	if err != nil {
 		return err
 	}
+	return m.judgeWorldwide(vs)
+}
+
+// judgeWorldwide fails if a key that the batch takes has a value in another region.
+func (m *mutation) judgeWorldwide(vs [][]byte) error {
 	for i := range m.looks {
 		l := &m.looks[i]
 		for j, k := range l.keys {
@@ -183,6 +188,64 @@ func (m *mutation) checkWorldwide() error {
 		vs = vs[len(l.keys):]
 	}
 	return nil
+}
+
+// checkTogether is checkParents and checkWorldwide in one request, so that both take one round to other regions. A parent that may be in any region is looked
+// for where the row is first, which is near as a rule. Below SERIALIZABLE the lookups of parents take locks, and stay apart.
+func (m *mutation) checkTogether() error {
+	if len(m.looks) == 0 || len(m.checks) == 0 || len(m.checks) > lookupBatch || m.r.toChange() != kv.NoLock {
+		return nil
+	}
+	var near, ks []keys.Key
+	for i := range m.checks {
+		if c := &m.checks[i]; len(c.others) > 0 {
+			near = append(near, c.key)
+		}
+	}
+	found, err := m.r.checkMany(near)
+	if err != nil {
+		return err
+	}
+	n := make([]int, len(m.checks)) // the keys in ks of each check; -1: found
+	for i := range m.checks {
+		switch c := &m.checks[i]; {
+		case len(c.others) == 0:
+			ks, n[i] = append(ks, c.key), 1
+		default:
+			if found[0] == nil {
+				ks, n[i] = append(ks, c.others...), len(c.others)
+			} else {
+				n[i] = -1
+			}
+			found = found[1:]
+		}
+	}
+	if len(ks) == 0 {
+		m.forgetChecks()
+		return nil
+	}
+	for i := range m.looks {
+		ks = append(ks, m.looks[i].keys...)
+	}
+	vs, err := m.r.checkAbsent(ks)
+	if err != nil {
+		return err
+	}
+	for i, n := range n {
+		if n < 0 {
+			continue
+		}
+		if !slices.ContainsFunc(vs[:n], func(v []byte) bool { return v != nil }) {
+			c := m.checks[i]
+			if err := m.r.event(fkEvent{seq: c.seq, out: &c, vals: c.vals}); err != nil {
+				return err
+			}
+		}
+		vs = vs[n:]
+	}
+	m.forgetChecks()
+	defer m.forgetLooks()
+	return m.judgeWorldwide(vs)
 }
 
 func (m *mutation) forgetLooks() {

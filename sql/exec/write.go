@@ -217,8 +217,7 @@ func (m *mutation) reset() {
 	m.batch.Reset()
 	clear(m.late)
 	m.late = m.late[:0]
-	clear(m.checks)
-	m.checks = m.checks[:0]
+	m.forgetChecks()
 	m.seen = nil
 	m.forgetLooks()
 	m.stay()
@@ -496,6 +495,9 @@ func (m *mutation) full() bool {
 // flush sends the gathered writes. The last batch of a statement that is a transaction by itself carries the commit.
 func (m *mutation) flush(commit bool) error {
 	r := m.r
+	if err := m.checkTogether(); err != nil {
+		return err
+	}
 	if err := m.checkParents(); err != nil {
 		return err
 	}
