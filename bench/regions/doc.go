@@ -12,9 +12,8 @@
 // departures from the paper, and the paper's own values, which are drawn or listed next to the results. Clients sit in the regions of their gateways,
 // and a seed decides their choices.
 //
+//	table2.go     CRDB'22 table 2     statements before and after the syntax of regions
 //	figure4.go    CRDB'22 figure 4    reads and writes of one table from five regions
-//
-// The other figures (CRDB'22 3a to 3c, 5 and table 2, CRDB'20 figure 6) are not there yet; each becomes a file here and a line in figures.
 //
 //	go run ./bench/regions                     all figures; plots and tables into docs/regions
 //	go run ./bench/regions -figures figure4    one of them

@@ -24,7 +24,7 @@ type figure struct {
 
 // figures lists them in the order of their papers.
 func figures() []figure {
-	return []figure{figure4()}
+	return []figure{table2(), figure4()}
 }
 
 // outcome is what an experiment found.

@@ -143,3 +143,48 @@ func niceStep(v float64) float64 {
 	}
 	return 10 * p
 }
+
+// barGroup is a label with one bar for each name of a legend.
+type barGroup struct {
+	label  string
+	values []float64
+}
+
+// drawBars draws groups of horizontal bars, one below the other.
+func drawBars(title, axis string, names []string, groups []barGroup) []byte {
+	const bar, width, labels = 11.0, 560.0, 190.0
+	top := 70 + 16*float64((len(names)+3)/4)
+	group := bar*float64(len(names)) + 10
+	height := top + group*float64(len(groups)) + 40
+	high := 1e-9
+	for _, g := range groups {
+		for _, v := range g.values {
+			high = max(high, v)
+		}
+	}
+	var b bytes.Buffer
+	full := labels + width + 70
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="12">`+"\n", full, height)
+	fmt.Fprintf(&b, `<rect width="%.0f" height="%.0f" fill="white"/>`+"\n", full, height)
+	text(&b, full/2, 22, "middle", 15, "#000", title)
+	for i, n := range names {
+		text(&b, labels+float64(i%4)*150, 46+16*float64(i/4), "start", 12, colors[i%len(colors)], "■ "+n)
+	}
+	step := niceStep(high / 6)
+	for v := 0.0; v <= high+step/1000; v += step {
+		x := labels + v/high*width
+		line(&b, x, top-6, x, height-30, `stroke="#ddd"`)
+		text(&b, x, height-14, "middle", 11, "#444", fmt.Sprintf("%g", math.Round(v*1e6)/1e6))
+	}
+	text(&b, labels+width/2, height-1, "middle", 12, "#000", axis)
+	for i, g := range groups {
+		y := top + group*float64(i)
+		text(&b, labels-8, y+bar*float64(len(names))/2+4, "end", 12, "#000", g.label)
+		for j, v := range g.values {
+			fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`+"\n", labels, y+bar*float64(j), v/high*width, bar-1.5, colors[j%len(colors)])
+			text(&b, labels+v/high*width+4, y+bar*float64(j)+9, "start", 10, "#444", fmt.Sprintf("%g", math.Round(v*1000)/1000))
+		}
+	}
+	fmt.Fprint(&b, "</svg>\n")
+	return b.Bytes()
+}

@@ -63,3 +63,29 @@ func TestFigure4(t *testing.T) {
 		t.Error(progress.String())
 	}
 }
+
+// TestTable2 counts the statements of the smallest schema, and gives the others' by the paper's rule.
+func TestTable2(t *testing.T) {
+	var progress strings.Builder
+	c := &config{quick: true, progress: &progress}
+	results := make(map[string]*counts)
+	for _, s := range schemas() {
+		if s.name == "YCSB" {
+			bubble(t, s.name, func(t *testing.T) { results[s.name] = countStatements(t, c, &s) })
+			continue
+		}
+		results[s.name] = &counts{}
+	}
+	if t.Failed() {
+		return
+	}
+	n := results["YCSB"]
+	if want := (counts{{{4, 4}, {2, 2}}, {{4, 4}, {4, 4}}, {{2, 2}, {1, 1}}, {{1, 1}, {1, 1}}}); *n != want {
+		t.Errorf("%v, want %v", *n, want)
+	}
+	o := table2Outcome(results)
+	wellFormed(t, o.svg)
+	if !strings.Contains(o.table, "| Adding a region |") || !strings.Contains(progress.String(), "waits for leaseholders in 4 regions") {
+		t.Error(o.table, progress.String())
+	}
+}

@@ -76,6 +76,14 @@ func CreateDatabase(name string, regions []string) string {
 
 func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
+// Schema is the statements that make the tables and their indexes; with regions, in a database that has them, and with localities from the beginning.
+func Schema(regions ...string) []string {
+	if len(regions) == 0 {
+		return slices.Clone(schema[:])
+	}
+	return regional(regions)
+}
+
 // regional is the schema with localities from the beginning.
 func regional(regions []string) []string {
 	out := slices.Clone(schema[:])
