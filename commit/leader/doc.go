@@ -87,6 +87,9 @@
 //	leader.P15: a load that meets locks claims its rows one by one from then on, so that it claims no row while it waits for
 //	    another (lock.K4).
 //
+//	leader.P26: a transaction that has read nothing before, and whose turn for a lock has come after a wait, reads at the present, so that a long
+//	    queue does not fall behind the timestamps that the range closes (catchUp).
+//
 //	leader.P23 (I4): a batch without a transaction that was served at a time in the future is answered when the clock has reached it.
 //
 // leader.P24 is about the timestamps up to which replicas can serve stale reads, see negotiate.go.
