@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sim/simcluster"
+	"meridian/workload"
 )
 
 // must runs a statement.
@@ -21,6 +23,19 @@ func must(t *testing.T, conn *pgx.Conn, sql string, args ...any) {
 	if _, err := conn.Exec(context.Background(), sql, args...); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
+}
+
+// persist runs a statement until no other transaction is in its way.
+func persist(ctx context.Context, conn *pgx.Conn, sql string, args []any) (tag pgconn.CommandTag, err error) {
+	for {
+		if tag, err = conn.Exec(ctx, sql, args...); err == nil || !workload.Retryable(err) {
+			break
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", sql, err)
+	}
+	return tag, err
 }
 
 // open connects to a node's database until the test ends.
@@ -47,7 +62,8 @@ func nodesOf(c *simcluster.Cluster, region string) (nodes []int) {
 // place is where the voters of a range and its leaseholder have to be: by region.
 type place struct {
 	voters map[string]int
-	lease  string // empty: anywhere
+	lease  string   // empty: anywhere
+	also   []string // regions with a replica of any kind
 }
 
 // settle waits until the ranges of some tables of a database are where they have to be.
@@ -85,14 +101,16 @@ func settle(t *testing.T, c *simcluster.Cluster, conn *pgx.Conn, tables []string
 
 // placed compares one range; empty: it is where it has to be.
 func placed(c *simcluster.Cluster, d *kv.RangeDescriptor, want place) string {
-	voters, lease := map[string]int{}, ""
+	voters, all, lease := map[string]int{}, map[string]bool{}, ""
 	for i := range c.Len() {
 		n := c.Node(i)
 		if n == nil {
 			continue
 		}
-		if r, ok := d.Replica(n.NodeID()); ok && r.Type == kv.Voter {
-			voters[c.Machines[i].Region]++
+		if r, ok := d.Replica(n.NodeID()); ok {
+			if all[c.Machines[i].Region] = true; r.Type == kv.Voter {
+				voters[c.Machines[i].Region]++
+			}
 		}
 		if r := n.Store().Replica(d.ID); r != nil {
 			if l, ok := r.Lease(); ok && l.Holder.Node == n.NodeID() {
@@ -103,6 +121,11 @@ func placed(c *simcluster.Cluster, d *kv.RangeDescriptor, want place) string {
 	for region, n := range want.voters {
 		if voters[region] != n {
 			return fmt.Sprintf("range %d has voters %v", d.ID, voters)
+		}
+	}
+	for _, region := range want.also {
+		if !all[region] {
+			return fmt.Sprintf("range %d has no replica in %s", d.ID, region)
 		}
 	}
 	if want.lease != "" && lease != want.lease {

@@ -24,7 +24,7 @@ type figure struct {
 
 // figures lists them in the order of their papers.
 func figures() []figure {
-	return []figure{table2(), figure4()}
+	return []figure{figure3a(), figure3b(), figure3c(), figure4(), table2()}
 }
 
 // outcome is what an experiment found.

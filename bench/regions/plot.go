@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 )
 
 // series is one curve.
@@ -31,12 +32,12 @@ type mark struct {
 }
 
 // colors of curves, which are also legible next to each other for readers who do not see all of them.
-var colors = [...]string{"#1f6f4a", "#b3472a", "#2a5db3", "#8a5a00", "#6b2a8a"}
+var colors = [...]string{"#1f6f4a", "#b3472a", "#2a5db3", "#8a5a00", "#6b2a8a", "#0f7f8f"}
 
 const (
-	panelWidth, panelHeight = 380.0, 240.0
+	panelWidth, panelHeight = 400.0, 240.0
 	marginLeft, marginTop   = 64.0, 56.0
-	gapX, gapY              = 90.0, 100.0
+	gapX, gapY              = 90.0, 120.0
 )
 
 // draw puts panels side by side, and notes below them.
@@ -183,6 +184,66 @@ func drawBars(title, axis string, names []string, groups []barGroup) []byte {
 		for j, v := range g.values {
 			fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`+"\n", labels, y+bar*float64(j), v/high*width, bar-1.5, colors[j%len(colors)])
 			text(&b, labels+v/high*width+4, y+bar*float64(j)+9, "start", 10, "#444", fmt.Sprintf("%g", math.Round(v*1000)/1000))
+		}
+	}
+	fmt.Fprint(&b, "</svg>\n")
+	return b.Bytes()
+}
+
+// violin has two distributions of latencies, drawn to the left and to the right of one line.
+type violin struct {
+	label       string
+	left, right []time.Duration
+}
+
+// drawViolins draws violins next to each other above a logarithmic axis of milliseconds, with some of its values marked.
+func drawViolins(title string, list []violin, marks []mark) []byte {
+	const width, height, left, top, low, high, bins = 84.0, 360.0, 70.0, 60.0, 0.1, 2000.0, 110
+	full := left + width*float64(len(list)) + 50
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="12">`+"\n", full, height+top+70)
+	fmt.Fprintf(&b, `<rect width="%.0f" height="%.0f" fill="white"/>`+"\n", full, height+top+70)
+	text(&b, full/2, 22, "middle", 15, "#000", title)
+	text(&b, left, 44, "start", 12, colors[2], "■ reads (left)")
+	text(&b, left+110, 44, "start", 12, colors[1], "■ writes (right)")
+	text(&b, left-60, top-8, "start", 11, "#444", "latency, ms")
+	share := func(ms float64) float64 {
+		return (math.Log(min(max(ms, low), high)) - math.Log(low)) / (math.Log(high) - math.Log(low))
+	}
+	py := func(ms float64) float64 { return top + height*(1-share(ms)) }
+	for v := low; v <= high; v *= 10 {
+		line(&b, left, py(v), full-50, py(v), `stroke="#ddd"`)
+		text(&b, left-6, py(v)+4, "end", 11, "#444", fmt.Sprintf("%g", v))
+	}
+	for _, m := range marks {
+		line(&b, left, py(m.x), full-50, py(m.x), `stroke="#888" stroke-dasharray="4 3"`)
+		text(&b, full-46, py(m.x)+4, "start", 10, "#666", m.text)
+	}
+	for i, v := range list {
+		x := left + width*(float64(i)+0.5)
+		for side, l := range [][]time.Duration{v.left, v.right} {
+			if len(l) == 0 {
+				continue
+			}
+			// Widths are the roots of shares, so that rare latencies are seen too.
+			var counts [bins]float64
+			for _, d := range l {
+				counts[min(int(share(float64(d)/1e6)*bins), bins-1)]++
+			}
+			sign := float64(2*side - 1)
+			color := colors[2-side]
+			for bin, n := range counts {
+				if n == 0 {
+					continue
+				}
+				w := (0.06 + 0.94*math.Sqrt(n/float64(len(l)))) * width * 0.46
+				y := top + height*(1-float64(bin+1)/bins)
+				fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`+"\n", min(x, x+sign*w), y, w, height/bins+0.3, color)
+			}
+		}
+		line(&b, x, top, x, top+height, `stroke="#444" stroke-width="0.5"`)
+		for j, word := range strings.SplitN(v.label, " ", 2) {
+			text(&b, x, top+height+18+14*float64(j), "middle", 12, "#000", word)
 		}
 	}
 	fmt.Fprint(&b, "</svg>\n")
