@@ -140,6 +140,9 @@ func (t *Txn) ReadOnly() bool { return t.o.ReadOnly }
 // Historical reports whether the read timestamp was fixed by the client.
 func (t *Txn) Historical() bool { return !t.o.AsOf.IsZero() }
 
+// Negotiated reports whether the nearest replicas have said that they can serve the read timestamp (DB.Negotiate).
+func (t *Txn) Negotiated() bool { return t.o.Near != NearestLikely }
+
 // SetReadOnly refuses writes from now on, or allows them again; a transaction at a fixed timestamp stays read-only.
 func (t *Txn) SetReadOnly(on bool) { t.o.ReadOnly = on || !t.o.AsOf.IsZero() }
 

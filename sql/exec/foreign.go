@@ -213,7 +213,8 @@ func (o *fkOut) find(implicit bool) (bool, error) {
 	return false, nil
 }
 
-// check is the check that there is a parent for foreign key values of a row. It is looked for in the row's own region first.
+// check is the check that there is a parent for foreign key values of a row. It is looked for in the row's own region first, or in
+// the gateway's if the row has none.
 func (o *fkOut) check(r *run, row, vals types.Row) (*fkCheck, error) {
 	in, err := o.parentKey(r, vals)
 	if err != nil {
@@ -223,9 +224,21 @@ func (o *fkOut) check(r *run, row, vals types.Row) (*fkCheck, error) {
 	home := types.Null
 	if row != nil && o.from >= 0 {
 		home = row[o.from]
+	} else if o.regions != nil {
+		home = o.near(r)
 	}
 	c.key, c.others, err = o.keysOf(in, home)
 	return c, err
+}
+
+// near is the gateway's region as a value of the parent's region column; NULL if it has no such value.
+func (o *fkOut) near(r *run) types.Datum {
+	for _, v := range o.parent.Regions() {
+		if v.Label == r.env.Region {
+			return types.NewInt(v.Place)
+		}
+	}
+	return types.Null
 }
 
 // keysOf are the keys that the parent with key values may have; in home, if it is not NULL, before other regions.
@@ -520,6 +533,11 @@ func (r *run) missingElsewhere(checks []fkCheck, away []int) (missing []int, err
 	}
 	if len(ks) == 0 {
 		return nil, nil
+	}
+	if r.env.Home != nil {
+		if err := r.env.Home.Searches(r.ctx, checks[away[0]].fk.parent.ID); err != nil {
+			return nil, err
+		}
 	}
 	vs, err := r.checkMany(ks)
 	if err != nil {

@@ -37,6 +37,9 @@ type checker interface {
 
 // checkMany reads keys to check a constraint.
 func (r *run) checkMany(ks []keys.Key) ([][]byte, error) {
+	if err := r.staysKeys(ks, kv.NoLock); err != nil {
+		return nil, err
+	}
 	ask := func(ks []keys.Key) ([][]byte, error) { return r.kv.GetMany(r.ctx, ks, kv.NoLock, kv.Block) }
 	if c, ok := r.kv.(checker); ok {
 		ask = func(ks []keys.Key) ([][]byte, error) { return c.CheckMany(r.ctx, ks) }
@@ -58,6 +61,9 @@ func (r *run) checkMany(ks []keys.Key) ([][]byte, error) {
 
 // checkScan reads a span to check a constraint.
 func (r *run) checkScan(o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
+	if err := r.stays(o.Span, o.Lock); err != nil {
+		return nil, nil, err
+	}
 	if c, ok := r.kv.(checker); ok {
 		return c.CheckScan(r.ctx, o)
 	}
@@ -274,6 +280,9 @@ func (rd *reader) scanParts(spans []keys.Span, o txn.ScanOptions) ([][]kv.KeyVal
 }
 
 func (rd *reader) askOne(k keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) (v []byte, err error) {
+	if err := rd.r.stays(keys.Span{Start: k}, lock); err != nil {
+		return nil, err
+	}
 	if rd.stats == nil {
 		return rd.r.kv.Get(rd.r.ctx, k, lock, wait)
 	}
@@ -287,14 +296,17 @@ func (rd *reader) askOne(k keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) (
 }
 
 func (rd *reader) askMany(ks []keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) ([][]byte, error) {
-	return rd.askBy(ks, func() ([][]byte, error) { return rd.r.kv.GetMany(rd.r.ctx, ks, lock, wait) })
+	return rd.askBy(ks, lock, func() ([][]byte, error) { return rd.r.kv.GetMany(rd.r.ctx, ks, lock, wait) })
 }
 
 func (rd *reader) askFound(ks []keys.Key, enough int) ([][]byte, error) {
-	return rd.askBy(ks, func() ([][]byte, error) { return rd.r.kv.(finder).GetFound(rd.r.ctx, ks, enough) })
+	return rd.askBy(ks, kv.NoLock, func() ([][]byte, error) { return rd.r.kv.(finder).GetFound(rd.r.ctx, ks, enough) })
 }
 
-func (rd *reader) askBy(ks []keys.Key, ask func() ([][]byte, error)) (vs [][]byte, err error) {
+func (rd *reader) askBy(ks []keys.Key, lock kv.LockStrength, ask func() ([][]byte, error)) (vs [][]byte, err error) {
+	if err := rd.r.staysKeys(ks, lock); err != nil {
+		return nil, err
+	}
 	if rd.stats == nil {
 		return ask()
 	}
@@ -312,6 +324,9 @@ func (rd *reader) askBy(ks []keys.Key, ask func() ([][]byte, error)) (vs [][]byt
 }
 
 func (rd *reader) askScan(o txn.ScanOptions) (rows []kv.KeyValue, resume *keys.Span, err error) {
+	if err := rd.r.stays(o.Span, o.Lock); err != nil {
+		return nil, nil, err
+	}
 	if rd.stats == nil {
 		return rd.r.kv.Scan(rd.r.ctx, o)
 	}
@@ -323,6 +338,9 @@ func (rd *reader) askScan(o txn.ScanOptions) (rows []kv.KeyValue, resume *keys.S
 }
 
 func (rd *reader) askScans(spans []keys.Span, o txn.ScanOptions) (rows [][]kv.KeyValue, err error) {
+	if err := rd.r.staysAll(spans, o.Lock); err != nil {
+		return nil, err
+	}
 	if rd.stats == nil {
 		return rd.r.kv.ScanMany(rd.r.ctx, spans, o)
 	}
@@ -339,6 +357,11 @@ func (rd *reader) askScans(spans []keys.Span, o txn.ScanOptions) (rows [][]kv.Ke
 
 // write sends a batch, and commits with it.
 func (rd *reader) write(b *txn.WriteBatch, commit bool) (err error) {
+	if rd.r.env.Home != nil {
+		if err := rd.r.env.Home.Writes(rd.r.ctx, b); err != nil {
+			return err
+		}
+	}
 	f := rd.r.kv.Write
 	if commit {
 		f = rd.r.kv.CommitBatch

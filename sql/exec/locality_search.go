@@ -76,6 +76,11 @@ func (it *localitySearchIter) next() (types.Row, error) {
 		if n.Unique && it.o.local.points && it.scan.entries >= it.scan.keyed {
 			return nil, nil // each key has been found, whether or not its row passed the filter
 		}
+		if home := it.scan.r.env.Home; home != nil {
+			if err := home.Searches(it.scan.r.ctx, n.Local.Table.ID); err != nil {
+				return nil, err
+			}
+		}
 		it.away = true
 		if err := it.remote.open(); err != nil {
 			return nil, err
@@ -122,6 +127,11 @@ func (it *lookupJoinIter) fillRemote() error {
 	}
 	if len(it.spans) == old {
 		return nil
+	}
+	if home := it.r.env.Home; home != nil {
+		if err := home.Searches(it.r.ctx, o.node.Table.ID); err != nil {
+			return err
+		}
 	}
 	return it.ask(it.spans[old:], len(o.remote))
 }

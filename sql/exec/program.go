@@ -10,6 +10,7 @@ import (
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
 	"meridian/sql/types"
+	"meridian/txn"
 )
 
 // Options are the inputs of Build besides the plan.
@@ -50,6 +51,10 @@ type Env struct {
 	Deferrals Deferrals
 	// Trace, if set, measures every operator.
 	Trace *Trace
+	// Region is that of the gateway; empty: it has none.
+	Region string
+	// Home refuses requests that leave the region of the gateway; nil: none is refused.
+	Home Home
 	// Changes hears at the end how many rows of each table were inserted, updated or deleted, whether or not the statement succeeded; nil: nobody does.
 	Changes Changes
 }
@@ -57,6 +62,17 @@ type Env struct {
 // Changes counts changed rows; *schemachange.Executor does.
 type Changes interface {
 	RowsChanged(table catalog.ID, rows int64)
+}
+
+// Home refuses requests that a statement must not send, since they leave the gateway's region, before they are sent. Its errors are for the client.
+type Home interface {
+	// Reads is asked about spans that are read at the same time, and perhaps locked.
+	Reads(ctx context.Context, spans []keys.Span, lock bool) error
+	Writes(ctx context.Context, b *txn.WriteBatch) error
+	// Searches is asked when not all rows of a table that is REGIONAL BY ROW were found in the gateway's region.
+	Searches(ctx context.Context, table catalog.ID) error
+	// Compares is asked before a key is looked for in all other regions (exec.X7).
+	Compares(t *catalog.Table, x *catalog.Index) error
 }
 
 // Looker reads keys outside of the transaction.

@@ -169,6 +169,11 @@ func (m *mutation) checkWorldwide() error {
 	if len(ks) == 0 {
 		return nil
 	}
+	if home := m.r.env.Home; home != nil {
+		if err := home.Compares(m.looks[0].w.table, m.looks[0].iw.index); err != nil {
+			return err
+		}
+	}
 	vs, err := m.r.checkAbsent(ks)
 	if err != nil {
 		return err
@@ -384,6 +389,9 @@ type spansChecker interface {
 
 // checkScans reads spans to check a constraint, at the same time.
 func (r *run) checkScans(spans []keys.Span) ([][]kv.KeyValue, error) {
+	if err := r.staysAll(spans, kv.NoLock); err != nil {
+		return nil, err
+	}
 	if c, ok := r.kv.(spansChecker); ok {
 		return c.CheckScans(r.ctx, spans)
 	}

@@ -250,6 +250,9 @@ func (m *mutation) moved(w *tableWriter, iw *indexWriter, k keys.Key, takes bool
 			ks = append(ks, v.key)
 		}
 	}
+	if err := m.r.staysKeys(ks, kv.NoLock); err != nil {
+		return err
+	}
 	vs, err := m.r.kv.GetMany(m.r.ctx, ks, kv.NoLock, kv.Block)
 	if err != nil {
 		return err

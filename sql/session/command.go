@@ -308,6 +308,7 @@ func (s *Session) runBound(ctx context.Context, q *bind.Query, params []types.Da
 		return 0, err
 	}
 	env := *s.environmentFor(params, false)
+	env.Home = nil // a definition concerns all regions
 	cur, err := p.Program.Start(ctx, &env)
 	if err != nil {
 		return 0, err

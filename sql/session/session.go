@@ -591,6 +591,7 @@ func (s *Session) environmentFor(params []types.Datum, autoCommit bool) *exec.En
 	s.fillScalar(params)
 	s.execEnv = exec.Env{Txn: s.temp.through(s.tx), Scalar: &s.scalarCtx, Virtual: lazyTables{s}, AutoCommit: autoCommit && s.state.Implicit()}
 	s.execEnv.Budget, s.execEnv.Deferrals, s.execEnv.Changes = s.account(), &s.deferred, s.srv.Schema
+	s.execEnv.Region, s.execEnv.Home = s.srv.Region, s.homeOf()
 	if s.execEnv.AutoCommit {
 		s.execEnv.Looker = (*looker)(s)
 	}

@@ -149,8 +149,12 @@ func NewIn(t testing.TB, n int, nodes []virtual.NodeRow) *Cluster {
 			Regions: regions})
 		provider := virtual.New(virtual.Options{Catalog: computed, Registry: registry, Leases: nd.Leases, Sequences: seqs, Jobs: nd.Jobs, NodeID: nodeID, Cluster: facts})
 		nd.Virtual = provider
+		home := ""
+		if i < len(nodes) {
+			home = nodes[i].Region
+		}
 		nd.Server = session.NewServer(session.Services{Host: h, Clock: ck, DB: nd.DB, NodeID: nodeID, Catalog: nd.Leases, Schema: nd.Schema,
-			Virtual: provider, Seqs: seqs, Jobs: nd.Jobs, Registry: registry, Ranges: noRanges{}})
+			Virtual: provider, Seqs: seqs, Jobs: nd.Jobs, Registry: registry, Ranges: noRanges{}, Region: home})
 		c.Nodes = append(c.Nodes, nd)
 	}
 	for _, nd := range c.Nodes {
