@@ -137,6 +137,14 @@ func (z *Zone) Forbids(n *Node, voter bool) bool {
 	return true
 }
 
+// Bounded reports whether there can be nodes where no replica may be, voter or not.
+func (z *Zone) Bounded() bool {
+	if len(z.Constraints) > 0 && (z.Confined || exhaustive(z.Constraints, z.NumReplicas)) {
+		return true
+	}
+	return slices.ContainsFunc(z.Constraints, func(c Conjunction) bool { return c.Replicas == 0 })
+}
+
 func forbids(cs []Conjunction, n *Node) bool {
 	for i := range cs {
 		if cs[i].Replicas == 0 && !cs[i].satisfied(n) {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"sync"
@@ -82,6 +83,41 @@ func (d *Disk) Image() *Image {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return &Image{d.mem.CrashClone(vfs.CrashCloneCfg{})}
+}
+
+// Files calls f with the name and the contents of each file.
+func (i *Image) Files(f func(name string, data []byte)) error {
+	var walk func(dir string) error
+	walk = func(dir string) error {
+		names, err := i.mem.List(dir)
+		if err != nil {
+			return err
+		}
+		for _, n := range names {
+			path := i.mem.PathJoin(dir, n)
+			info, err := i.mem.Stat(path)
+			if err != nil {
+				return err
+			}
+			if info.IsDir() {
+				if err := walk(path); err != nil {
+					return err
+				}
+				continue
+			}
+			file, err := i.mem.Open(path)
+			if err != nil {
+				return err
+			}
+			data, err := io.ReadAll(file)
+			if err = errors.Join(err, file.Close()); err != nil {
+				return err
+			}
+			f(path, data)
+		}
+		return nil
+	}
+	return walk("")
 }
 
 // Restore replaces the contents of the disk, whose machine must be down, by a copy of an image.

@@ -392,7 +392,7 @@ func pickName(taken func(string) bool, suffix string, parts ...string) string {
 func (b *builder) relationNameTaken(database, schema, name string, t *catalog.Table) bool {
 	if t != nil {
 		for i := range t.Indexes {
-			if t.Indexes[i].Name == name && t.Indexes[i].State != catalog.Absent && !(t.Indexes[i].Primary && t.ImplicitPrimary) {
+			if t.Indexes[i].Name == name && !(t.Indexes[i].Primary && t.ImplicitPrimary) {
 				return true
 			}
 		}

@@ -92,7 +92,7 @@ func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool, 
 				deferrable = append(deferrable, cols)
 				deferrablePrimary = deferrablePrimary || ix.Key
 			}
-			if !ix.Unique && !ix.Primary || ix.Predicate != "" || ix.State == catalog.Absent || ix.Primary && ref.ImplicitPrimary {
+			if !ix.Unique && !ix.Primary || ix.Predicate != "" || ix.Primary && ref.ImplicitPrimary {
 				continue
 			}
 			var cols []string

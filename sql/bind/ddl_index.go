@@ -62,7 +62,7 @@ func (b *builder) findIndex(database, schema, name string) *IndexRef {
 		}
 		for i := range t.Indexes {
 			ix := &t.Indexes[i]
-			if ix.Name != name || ix.State == catalog.Absent {
+			if ix.Name != name {
 				continue
 			}
 			if schema != "" && b.schemaOf(t) != schema && !(schema == catalog.TemporarySchema && t.Temporary()) {
@@ -153,7 +153,7 @@ func (b *builder) indexRef(n *tree.TableIndexName) *IndexRef {
 			return nil
 		}
 		for i := range t.Indexes {
-			if ix := &t.Indexes[i]; (ix.Name == string(n.Index) || n.Index == "primary" && ix.Primary) && ix.State != catalog.Absent {
+			if ix := &t.Indexes[i]; ix.Name == string(n.Index) || n.Index == "primary" && ix.Primary {
 				return &IndexRef{t, ix}
 			}
 		}

@@ -447,7 +447,7 @@ func (d *tableDef) constraint(c ConstraintDef) {
 				b.fail(sqlstate.InvalidTableDefinition, nil, "multiple primary keys for table \"%s\" are not allowed", d.name.Name)
 			}
 		}
-		if d.existing != nil && (!d.existing.ImplicitPrimary || slices.ContainsFunc(d.existing.Indexes, func(x catalog.Index) bool { return x.Key && x.State != catalog.Absent })) {
+		if d.existing != nil && (!d.existing.ImplicitPrimary || slices.ContainsFunc(d.existing.Indexes, func(x catalog.Index) bool { return x.Key })) {
 			b.fail(sqlstate.InvalidTableDefinition, nil, "multiple primary keys for table \"%s\" are not allowed", d.name.Name)
 		}
 		for _, k := range c.Columns {

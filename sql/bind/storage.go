@@ -141,7 +141,7 @@ func (b *builder) storageAction(a *AlterTable, t *catalog.Table, act parse.Stora
 	case parse.SetUnlogged:
 		tell("SET UNLOGGED has no effect", "All tables are logged.")
 	case parse.ClusterOn, parse.ReplicaIdentityIndex:
-		if !slices.ContainsFunc(t.Indexes, func(i catalog.Index) bool { return i.Name == act.Value && i.State != catalog.Absent }) {
+		if !slices.ContainsFunc(t.Indexes, func(i catalog.Index) bool { return i.Name == act.Value }) {
 			b.fail(sqlstate.UndefinedObject, nil, "index \"%s\" for table \"%s\" does not exist", act.Value, t.Name)
 		}
 		if act.Kind == parse.ClusterOn {

@@ -99,9 +99,7 @@ func (b *builder) zoneTarget(n *tree.ZoneSpecifier) *ConfigureZone {
 	if all == nil || n.StarIndex {
 		all = nil
 		for i := range z.Table.Indexes {
-			if x := &z.Table.Indexes[i]; x.State != catalog.Absent {
-				all = append(all, x)
-			}
+			all = append(all, &z.Table.Indexes[i])
 		}
 	}
 	z.Indexes = nil

@@ -161,7 +161,7 @@ const (
 	WriteOnly
 	// DeleteOnly parts are deleted from, not added to.
 	DeleteOnly
-	// Absent parts are gone; their data may still be being removed.
+	// Absent parts have a name and a configuration of their ranges. Nothing is written for them, not even a deletion.
 	Absent
 )
 
@@ -214,6 +214,8 @@ type Table struct {
 	// Options keeps storage parameters that have no effect, such as fillfactor.
 	Options map[string]string
 	Dropped bool
+	// Reserved says that there is no table yet: the descriptor, which is Dropped, gives the ranges of one that a transaction is about to make their configuration.
+	Reserved bool `json:",omitempty"`
 	// Frozen tells which transactions may not begin to use this version, because another one has locked the table
 	// (lease.L6 in sql/catalog/lease).
 	Frozen Exclusion `json:",omitempty"`
@@ -226,6 +228,8 @@ type Table struct {
 	// HistoryFrom is a time, in nanoseconds since 1970, before which indexes do not have the table's rows: they were
 	// loaded, or an index was filled, about then. Zero: they always have.
 	HistoryFrom int64 `json:",omitempty"`
+	// Removed are indexes that are gone, with their configuration of ranges, as long as their data is there (region.RG1).
+	Removed []Index `json:",omitempty"`
 	// Mutations are the changes of columns, indexes and constraints that are under way: sql/schemachange.
 	Mutations []Mutation
 	// Relocation is a change to or from REGIONAL BY ROW that is under way; nil: none.
@@ -403,6 +407,9 @@ type Index struct {
 	Partitioning *Partitioning `json:",omitempty"`
 	// PartitionZones are from ALTER PARTITION ... CONFIGURE ZONE, by the name of the partition, which is a region in tables that are REGIONAL BY ROW.
 	PartitionZones map[string]*ZoneConfig `json:",omitempty"`
+	// Placed is the locality by which the ranges of the index are configured, if that is not the table's: of a copy for another one, and of an index that was replaced
+	// by its copy.
+	Placed *Relocation `json:",omitempty"`
 }
 
 // PrimaryKey reports whether the index is that of a PRIMARY KEY constraint, or of the hidden column that stands in for one.

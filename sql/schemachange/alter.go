@@ -157,7 +157,7 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 	case *bind.ValidateConstraint:
 		return c.validateConstraint(t, a.Name)
 	case *bind.AlterPrimaryKey:
-		if slices.ContainsFunc(t.Indexes, func(x catalog.Index) bool { return x.Key && x.State != catalog.Absent }) {
+		if slices.ContainsFunc(t.Indexes, func(x catalog.Index) bool { return x.Key }) {
 			return sqlstate.New(sqlstate.FeatureNotSupported, "a deferrable primary key cannot be replaced").WithHint("Drop its constraint first.")
 		}
 		return c.addPrimaryKey(t, &bind.IndexDef{Name: t.Primary().Name, Unique: true, Primary: true, Columns: a.Columns})
@@ -917,7 +917,7 @@ func (c *change) setSchema(t *catalog.Table, name string) error {
 	}
 	names := []string{t.Name}
 	for i := range t.Indexes {
-		if x := &t.Indexes[i]; x.Name != "" && x.State != catalog.Absent && !(x.Primary && t.ImplicitPrimary) {
+		if x := &t.Indexes[i]; x.Name != "" && !(x.Primary && t.ImplicitPrimary) {
 			names = append(names, x.Name)
 		}
 	}

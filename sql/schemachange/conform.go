@@ -3,11 +3,16 @@ package schemachange
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"slices"
 	"time"
 
 	"meridian/encoding"
 	"meridian/keys"
+	"meridian/placement"
 	"meridian/sql/catalog"
+	"meridian/sql/catalog/lease"
+	"meridian/sql/catalog/region"
 	"meridian/sql/job"
 	"meridian/sql/sqlstate"
 	"meridian/txn"
@@ -32,8 +37,8 @@ const (
 // forbids reports whether a database keeps replicas out of some of its regions.
 func forbids(db *catalog.Database) bool { return db.Restricted || len(db.SuperRegions) > 0 }
 
-// conform waits until the ranges of spans violate no constraint, and says how many still do if that takes too long.
-func (e *Executor) conform(ctx context.Context, r *job.Run, spans []keys.Span) (left int, err error) {
+// conform waits until the ranges of spans violate no constraint, and says how many still do if that takes too long. It calls progress meanwhile, with a fraction.
+func (e *Executor) conform(ctx context.Context, spans []keys.Span, progress func(float64) error) (left int, err error) {
 	if e.o.Misplaced == nil || len(spans) == 0 {
 		return 0, nil
 	}
@@ -57,7 +62,7 @@ func (e *Executor) conform(ctx context.Context, r *job.Run, spans []keys.Span) (
 		} else if now-since > conformPatience {
 			return left, nil
 		}
-		if err := r.Checkpoint(ctx, 0.9*float64(total-left)/float64(total), nil); err != nil {
+		if err := progress(float64(total-left) / float64(total)); err != nil {
 			return 0, err
 		}
 		if err := clk.Sleep(ctx, conformPause); err != nil {
@@ -86,7 +91,7 @@ func (e *Executor) conformBefore(ctx context.Context, r *job.Run, db *catalog.Da
 			}
 		}
 	})
-	left, err := e.conform(ctx, r, spans)
+	left, err := e.conform(ctx, spans, func(f float64) error { return r.Checkpoint(ctx, 0.9*f, nil) })
 	if err == nil && left > 0 {
 		err = sqlstate.New(sqlstate.ObjectNotInPrerequisite, "region \"%s\" was not added: %d partitions do not get their replicas there", region, left).
 			WithHint("See meridian_internal.constraint_violations for what is missing.")
@@ -131,9 +136,203 @@ func (e *Executor) place(ctx context.Context, r *job.Run) error {
 			spans = append(spans, keys.TableSpan(t.ID))
 		}
 	})
-	left, err := e.conform(ctx, r, spans)
+	left, err := e.conform(ctx, spans, func(f float64) error { return r.Checkpoint(ctx, 0.9*f, nil) })
 	if err == nil && left > 0 {
 		return sqlstate.New(sqlstate.ObjectNotInPrerequisite, "%s", fmt.Sprintf("%d ranges have replicas where their configuration forbids them", left))
 	}
 	return err
+}
+
+// bounded reports whether there are nodes where no replica of some row of a table, or of an index of it, may be.
+func (c *change) bounded(t *catalog.Table, indexes ...*catalog.Index) bool {
+	return slices.ContainsFunc(c.spans(t, indexes...), func(s region.Span) bool { return s.Zone.Bounded() })
+}
+
+// spans are the configurations of a table as the transaction sees it, or those of some of its indexes.
+func (c *change) spans(t *catalog.Table, indexes ...*catalog.Index) []region.Span {
+	d := c.Catalog.Descriptor(t.Database)
+	if d == nil || d.Database == nil {
+		return nil
+	}
+	all := region.TableSpans(d.Database, t, c.view.Zones(), c.cluster())
+	if len(indexes) == 0 {
+		return all
+	}
+	var out []region.Span
+	for _, x := range indexes {
+		of := keys.IndexSpan(t.ID, x.ID)
+		z, _ := region.Find(all, of.Start)
+		out = append(out, region.Span{Start: of.Start, Zone: z})
+		for _, s := range all {
+			if of.Start.Less(s.Start) && s.Start.Less(of.End) {
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+// inPlace reports whether the entries of a new index may come at once: nothing bounds their places, or the ranges that its keys belong to have its configuration
+// already, since the table had it there before the statement.
+func (c *change) inPlace(t *catalog.Table, x *catalog.Index) bool {
+	if c.o.Misplaced == nil || t.Temporary() || !c.bounded(t, x) {
+		return true
+	}
+	d, now := c.Catalog.Descriptor(t.Database), c.o.Leases.Snapshot().Descriptor(t.ID)
+	if d == nil || d.Database == nil || now == nil || now.Table == nil {
+		return false
+	}
+	before := region.TableSpans(d.Database, now.Table, c.view.Zones(), c.cluster())
+	for _, s := range c.spans(t, x) {
+		if z, _ := region.Find(before, s.Start); !reflect.DeepEqual(z, s.Zone) {
+			return false
+		}
+	}
+	return true
+}
+
+// firstState is the state in which an index is added that a job fills: one whose entries have to wait for their place is not written at all, since also a
+// deletion has a row's bytes in its key.
+func (c *change) firstState(t *catalog.Table, x *catalog.Index) catalog.State {
+	if c.inPlace(t, x) {
+		return catalog.DeleteOnly
+	}
+	return catalog.Absent
+}
+
+// keepPlace leaves an index that is gone in a table's descriptor, if rows may not be where the configuration without it wants them (region.RG1). before had the index.
+func (e *Executor) keepPlace(cat *lease.Txn, t *catalog.Table, x *catalog.Index) bool {
+	d := cat.Descriptor(t.Database)
+	if d == nil || d.Database == nil {
+		return false
+	}
+	was := t
+	if base := cat.Base(t.ID); base != nil {
+		was = base
+	}
+	of := keys.IndexSpan(t.ID, x.ID)
+	cluster := placement.DefaultZone()
+	if e.o.Zone != nil {
+		cluster = e.o.Zone()
+	}
+	bounded := false
+	for _, s := range region.TableSpans(d.Database, was, nil, cluster) {
+		bounded = bounded || s.Start.Less(of.End) && s.Zone.Bounded()
+	}
+	if !bounded {
+		return false
+	}
+	k := catalog.Index{ID: x.ID, OID: x.OID, Columns: x.Columns, Zone: x.Zone, Partitioning: x.Partitioning, PartitionZones: x.PartitionZones, Placed: x.Placed, State: catalog.Absent}
+	if k.Placed == nil {
+		k.Placed = &catalog.Relocation{Locality: was.Locality, Column: was.RegionColumn}
+	}
+	t.Removed = append(t.Removed, k)
+	return true
+}
+
+// awaitsPlace reports whether indexes among a job's additions wait for their place.
+func awaitsPlace(t *catalog.Table, adds []catalog.Mutation) bool {
+	return slices.ContainsFunc(adds, func(m catalog.Mutation) bool {
+		x := t.Index(catalog.IndexID(m.ID))
+		return m.Kind == catalog.MutateIndex && x != nil && x.State == catalog.Absent
+	})
+}
+
+// placeIndexes waits until the ranges of new indexes, which are empty, are where their configuration wants them; then the indexes are delete-only.
+func (e *Executor) placeIndexes(ctx context.Context, r *job.Run, t *catalog.Table, adds []catalog.Mutation, done *changeProgress) error {
+	if err := e.o.Leases.Everywhere(ctx, catalog.Dependency{ID: t.ID, Version: t.Version}); err != nil {
+		return err
+	}
+	var spans []keys.Span
+	for _, m := range adds {
+		if m.Kind == catalog.MutateIndex {
+			spans = append(spans, keys.IndexSpan(t.ID, catalog.IndexID(m.ID)))
+		}
+	}
+	left, err := e.conform(ctx, spans, func(f float64) error { return r.Checkpoint(ctx, 0.1*f, done) })
+	if err != nil {
+		return err
+	}
+	if left > 0 {
+		return notPlaced("table \"%s\" was not changed: %d ranges of its new indexes do not get their replicas where the rows may be", t.Name, left)
+	}
+	return e.edit(ctx, t.ID, func(_ *lease.Txn, t *catalog.Table) error {
+		adds, drops := mine(t, int64(r.Job.ID))
+		for _, m := range adds {
+			if x := t.Index(catalog.IndexID(m.ID)); m.Kind == catalog.MutateIndex && x != nil && x.State == catalog.Absent {
+				x.State = catalog.DeleteOnly
+			}
+		}
+		advanceDrops(t, drops)
+		return nil
+	})
+}
+
+func notPlaced(format string, args ...any) error {
+	return sqlstate.New(sqlstate.ObjectNotInPrerequisite, format, args...).WithHint("See meridian_internal.constraint_violations for what is missing.")
+}
+
+// reserve waits until the ranges of a table that the transaction makes are where their configuration wants them, if that forbids places. The transaction holds no
+// lock on anything but what it has itself made before.
+func (c *change) reserve(t *catalog.Table) error {
+	if c.o.Misplaced == nil || c.o.Jobs == nil || t.Temporary() || t.Kind != catalog.KindTable || !c.bounded(t) {
+		return nil
+	}
+	spans := []keys.Span{keys.TableSpan(t.ID)}
+	if err := c.Catalog.Reserve(c.ctx, t, func(ctx context.Context, tx *txn.Txn) error {
+		_, err := c.o.Jobs.Create(ctx, tx, job.Spec{Type: jobRemove, Description: "ranges of " + t.Name + ", if its transaction fails",
+			Payload: removePayload{Spans: spans, Forget: []catalog.ID{t.ID}, Reserved: true}, After: c.o.Host.Clock.Now().Add(c.o.RemoveAfter)})
+		return err
+	}); err != nil {
+		return err
+	}
+	left, err := c.conform(c.ctx, spans, func(float64) error { return nil })
+	if err == nil && left > 0 {
+		err = notPlaced("table \"%s\" was not created: %d of its ranges do not get their replicas where the rows may be", t.Name, left)
+	}
+	return err
+}
+
+// reserveIndex is reserve for another index of a table that the transaction has made.
+func (c *change) reserveIndex(t *catalog.Table, x *catalog.Index) error {
+	if c.inPlace(t, x) {
+		return nil
+	}
+	return c.reserve(t)
+}
+
+// mustBeInPlace refuses an index that the transaction is about to fill, of a table that others know, where entries would have to wait for their place.
+func (c *change) mustBeInPlace(t *catalog.Table, x *catalog.Index) error {
+	if c.inPlace(t, x) {
+		return nil
+	}
+	return sqlstate.New(sqlstate.FeatureNotSupported, "indexes of table \"%s\" wait for their places, so they can't be built within a transaction block or by this statement", t.Name).
+		WithHint("The database keeps rows within regions. Run the change as a statement of its own, with one action.")
+}
+
+// placeHere is what an index needs before it is filled within the transaction.
+func (c *change) placeHere(t *catalog.Table, x *catalog.Index) error {
+	if c.isNew(t) {
+		return c.reserveIndex(t, x)
+	}
+	return c.mustBeInPlace(t, x)
+}
+
+// keepsPlace reports whether TRUNCATE empties the indexes of a table instead of giving them new identities: no other session knows the table, or rows under the new ones
+// would be elsewhere at first. In the second case the transaction locks the table.
+func (c *change) keepsPlace(t *catalog.Table) (bool, error) {
+	if t.Temporary() {
+		return true, nil
+	}
+	next := *t
+	next.Indexes = slices.Clone(t.Indexes)
+	for i := range next.Indexes {
+		x := &next.Indexes[i]
+		x.ID = next.NextIndex
+		next.NextIndex++
+		if !c.inPlace(&next, x) {
+			return true, c.lock(t.ID)
+		}
+	}
+	return false, nil
 }

@@ -63,8 +63,8 @@ func (c *change) addIndex(t *catalog.Table, d *bind.IndexDef, constraint bool) e
 		}
 		return c.fillHere(t, x)
 	}
-	x.State = catalog.DeleteOnly
 	t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateIndex, ID: uint32(x.ID)})
+	x.State = c.firstState(t, x)
 	return nil
 }
 
@@ -72,9 +72,12 @@ func (c *change) addIndex(t *catalog.Table, d *bind.IndexDef, constraint bool) e
 // no other transaction finds them before the commit, or at all if there is none (txn.LD1).
 func (c *change) renew(t *catalog.Table, x *catalog.Index) error {
 	if c.isNew(t) {
-		return nil
+		return c.reserveIndex(t, x)
 	}
 	if err := c.Catalog.RenewIndex(c.ctx, t, x); err != nil {
+		return err
+	}
+	if err := c.mustBeInPlace(t, x); err != nil {
 		return err
 	}
 	return c.insure(t, x)
@@ -249,6 +252,10 @@ func (c *change) exchangeKey(t *catalog.Table, oldID catalog.IndexID, alter func
 	}
 	if !c.own(t) {
 		t.Mutations = append(t.Mutations, m...)
+		for _, u := range m {
+			n := t.Index(catalog.IndexID(u.ID))
+			n.State = c.firstState(t, n)
+		}
 		return nil
 	}
 	for i := range m {
@@ -300,6 +307,14 @@ func replace(t *catalog.Table, m catalog.Mutation) {
 // finishReplace is called when all indexes of a new primary key have taken their places.
 func finishReplace(t *catalog.Table) {
 	if r := t.Relocation; r != nil {
+		for i := range t.Indexes {
+			x := &t.Indexes[i]
+			if x.Placed == nil {
+				x.Placed = &catalog.Relocation{Locality: t.Locality, Column: t.RegionColumn}
+			} else if x.State == catalog.Public {
+				x.Placed = nil
+			}
+		}
 		t.Locality, t.RegionColumn, t.Relocation = r.Locality, r.Column, nil
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +47,10 @@ type removePayload struct {
 	Forget []catalog.ID
 	// Pressed: a disk was nearly full, and the removal does not wait for reads of the past.
 	Pressed bool
+	// Kept are the removed indexes that their tables' descriptors still have (catalog.Table.Removed).
+	Kept map[catalog.ID][]catalog.IndexID `json:",omitempty"`
+	// Reserved says that Forget is a reservation, which is kept if its transaction has committed, together with the data (lease.L13).
+	Reserved bool `json:",omitempty"`
 	// Table and Index, if set: the span is that of an index which a transaction fills, and it is kept if the transaction commits.
 	Table catalog.ID      `json:",omitempty"`
 	Index catalog.IndexID `json:",omitempty"`
@@ -135,6 +140,12 @@ func (e *Executor) plan(ctx context.Context, tx *txn.Txn, cat *lease.Txn) error 
 				if id := base.Indexes[i].ID; now.Index(id) == nil {
 					gone.Spans = append(gone.Spans, keys.IndexSpan(now.ID, id))
 					names = append(names, now.Name)
+					if e.keepPlace(cat, now, &base.Indexes[i]) {
+						if gone.Kept == nil {
+							gone.Kept = map[catalog.ID][]catalog.IndexID{}
+						}
+						gone.Kept[now.ID] = append(gone.Kept[now.ID], id)
+					}
 				}
 			}
 		}
@@ -295,6 +306,10 @@ func (e *Executor) advanceChange(ctx context.Context, r *job.Run) error {
 		switch {
 		case len(adds)+len(drops) == 0:
 			return nil
+		case awaitsPlace(t, adds):
+			if err := e.placeIndexes(ctx, r, t, adds, &done); err != nil {
+				return err
+			}
 		case slices.ContainsFunc(adds, func(m catalog.Mutation) bool {
 			return m.Kind == catalog.MutateIndex && t.Index(catalog.IndexID(m.ID)) != nil && t.Index(catalog.IndexID(m.ID)).State == catalog.DeleteOnly
 		}):
@@ -688,6 +703,11 @@ func (e *Executor) removeData(ctx context.Context, r *job.Run) error {
 			return err
 		}
 	}
+	if p.Reserved {
+		if removed, err := e.o.Leases.Unreserve(ctx, p.Forget[0]); !removed || err != nil {
+			return err
+		}
+	}
 	for at < len(p.Spans) {
 		// No descriptor leads here any more, not even one of an older version: all versions may go.
 		var err error
@@ -713,6 +733,14 @@ func (e *Executor) removeData(ctx context.Context, r *job.Run) error {
 			if err := e.o.DB.Clear(ctx, s); err != nil {
 				return err
 			}
+		}
+	}
+	for _, table := range slices.Sorted(maps.Keys(p.Kept)) {
+		if err := e.edit(ctx, table, func(_ *lease.Txn, t *catalog.Table) error {
+			t.Removed = slices.DeleteFunc(t.Removed, func(x catalog.Index) bool { return slices.Contains(p.Kept[table], x.ID) })
+			return nil
+		}); err != nil {
+			return err
 		}
 	}
 	for _, id := range p.Forget {

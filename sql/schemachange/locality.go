@@ -5,6 +5,7 @@ import (
 
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
+	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
 
@@ -85,7 +86,16 @@ func (c *change) relocate(t *catalog.Table, to catalog.Relocation) error {
 	if slices.ContainsFunc(t.Mutations, func(m catalog.Mutation) bool { return m.Kind == catalog.MutateIndex && m.Job != 0 }) {
 		return c.Catalog.JobFirst(t.ID)
 	}
+	if c.own(t) && !t.Temporary() {
+		after := *t
+		after.Locality, after.RegionColumn = to.Locality, to.Column
+		if c.bounded(&after) {
+			return sqlstate.New(sqlstate.FeatureNotSupported, "SET LOCALITY to or from REGIONAL BY ROW waits for the places of rows, so it can be neither in a transaction block nor with other actions").
+				WithHint("The database keeps rows within regions. Run ALTER TABLE %s SET LOCALITY as a statement of its own.", quoteIdent(t.Name))
+		}
+	}
 	lead := func(x *catalog.Index) {
+		x.Placed = &to
 		x.Columns, x.Implicit = slices.Clone(x.Columns[x.Implicit:]), 0
 		if to.Column != 0 {
 			x.LeadWithRegion(to.Column)

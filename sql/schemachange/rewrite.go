@@ -295,7 +295,16 @@ func (c *change) rewrite(t *catalog.Table, online bool) (err error) {
 	}
 	if online {
 		t.Mutations = append(t.Mutations, ms...)
+		for _, m := range ms {
+			x := t.Index(catalog.IndexID(m.ID))
+			x.State = c.firstState(t, x)
+		}
 		return nil
+	}
+	for _, m := range ms {
+		if err := c.placeHere(t, t.Index(catalog.IndexID(m.ID))); err != nil {
+			return err
+		}
 	}
 	// The primary index is filled first, and the others from it: a volatile expression is evaluated once for each row.
 	if err := c.fillHere(t, t.Index(catalog.IndexID(ms[0].ID))); err != nil {

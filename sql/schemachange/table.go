@@ -148,6 +148,9 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 		}
 	}
 	c.Catalog.New(lease.Descriptor{Table: t})
+	if err := c.reserve(t); err != nil {
+		return "", err
+	}
 	if s.Materialized {
 		c.uses(t)
 	}
@@ -519,6 +522,10 @@ func (c *change) truncate(s *bind.Truncate) error {
 		}
 	}
 	for _, t := range tables {
+		kept, err := c.keepsPlace(c.current(t.ID))
+		if err != nil {
+			return err
+		}
 		m := c.Catalog.Table(t.ID)
 		if err := c.awaitRewrite(m); err != nil {
 			return err
@@ -528,15 +535,14 @@ func (c *change) truncate(s *bind.Truncate) error {
 				return c.Catalog.JobFirst(t.ID)
 			}
 		}
-		if m.Temporary() {
+		if kept {
 			if err := c.clear(m); err != nil {
 				return err
 			}
+			m.Generation++
+			continue
 		}
 		for i := range m.Indexes {
-			if m.Temporary() {
-				break
-			}
 			// The identity is never used again, so that the new rows can be loaded (txn.PrivateSpans).
 			if err := c.Catalog.RenewIndex(c.ctx, m, &m.Indexes[i]); err != nil {
 				return err

@@ -29,11 +29,46 @@ func (c *change) configureZone(s *bind.ConfigureZone) error {
 	case s.Range != "":
 		return c.configureRange(s)
 	case s.Extension != nil:
-		return c.configureLocality(s)
+		if err := c.configureLocality(s); err != nil {
+			return err
+		}
+		c.awaitZone(s.Database, nil)
+		return nil
 	case s.Table == nil:
 		db := c.Catalog.Database(s.Database.ID)
-		return c.configure(s, region.Object{Database: db}, &db.Zone)
+		if err := c.configure(s, region.Object{Database: db}, &db.Zone); err != nil {
+			return err
+		}
+		c.awaitZone(s.Database, nil)
+		return nil
 	}
+	if err := c.configureTable(s); err != nil {
+		return err
+	}
+	c.awaitZone(s.Database, c.Catalog.Table(s.Table.ID))
+	return nil
+}
+
+// awaitZone makes the statement wait for the rows of a table, or of a database, if their new configuration says where they must not be. New tables wait by themselves.
+func (c *change) awaitZone(db *catalog.Database, t *catalog.Table) {
+	if t != nil {
+		if c.bounded(t) {
+			c.awaitPlacement(db.ID, t.ID)
+		}
+		return
+	}
+	bounded := false
+	_ = c.Catalog.EachRelation(db.ID, func(t *catalog.Table) error {
+		bounded = bounded || t.Kind == catalog.KindTable && !t.Temporary() && !t.Dropped && c.bounded(t)
+		return nil
+	})
+	if bounded {
+		c.awaitPlacement(db.ID, 0)
+	}
+}
+
+// configureTable is CONFIGURE ZONE of a table, of its indexes or of their partitions.
+func (c *change) configureTable(s *bind.ConfigureZone) error {
 	t := c.Catalog.Table(s.Table.ID)
 	if t == nil {
 		return sqlstate.New(sqlstate.UndefinedTable, "relation \"%s\" does not exist", s.Table.Name)

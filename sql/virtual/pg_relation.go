@@ -709,7 +709,7 @@ func pgStatIndexes(r *reading) error {
 	}
 	for _, t := range all {
 		for i := range t.Indexes {
-			if x := &t.Indexes[i]; x.State != catalog.Absent && !(x.Primary && t.ImplicitPrimary) {
+			if x := &t.Indexes[i]; !(x.Primary && t.ImplicitPrimary) {
 				r.add("relid", t.ID, "indexrelid", x.OID, "schemaname", f.schemaName(t.Schema), "relname", t.Name, "indexrelname", x.Name)
 			}
 		}

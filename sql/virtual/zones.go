@@ -113,9 +113,6 @@ func internalZones(r *reading) error {
 		add(2, region.Object{Database: dbs[at], Table: t})
 		for i := range t.Indexes {
 			x := &t.Indexes[i]
-			if x.State == catalog.Absent {
-				continue
-			}
 			add(3, region.Object{Database: dbs[at], Table: t, Index: x})
 			for _, n := range partitionNames(dbs[at], t, x) {
 				add(4, region.Object{Database: dbs[at], Table: t, Index: x, Partition: n})

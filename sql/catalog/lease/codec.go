@@ -166,7 +166,7 @@ func (d *Descriptor) names() []nameKey {
 		t := d.Table
 		out := append(make([]nameKey, 0, 1+len(t.Indexes)), nameKey{t.Database, t.Schema, t.Name})
 		for i := range t.Indexes {
-			if x := &t.Indexes[i]; x.Name != "" && x.State != catalog.Absent && !(x.Primary && t.ImplicitPrimary) {
+			if x := &t.Indexes[i]; x.Name != "" && !(x.Primary && t.ImplicitPrimary) {
 				out = append(out, nameKey{t.Database, t.Schema, x.Name})
 			}
 		}

@@ -92,6 +92,8 @@ type ownIndex struct {
 type edit struct {
 	base *Descriptor // as found; nil: new
 	now  *Descriptor
+	// reserved is the stored reservation that now replaces; nil: there is none (lease.L13).
+	reserved []byte
 }
 
 // Begin makes the catalogue's part of a transaction. Finish must be called.
@@ -332,7 +334,7 @@ func (t *Txn) put(base, now *Descriptor) *Descriptor {
 		e.now = now
 		return now
 	}
-	t.edits[id] = &edit{base, now}
+	t.edits[id] = &edit{base: base, now: now}
 	t.order = append(t.order, id)
 	return now
 }
@@ -572,7 +574,11 @@ func (t *Txn) Flush(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.Put(descriptorKey(id), v)
+		if e.reserved != nil {
+			b.CPut(descriptorKey(id), v, e.reserved)
+		} else {
+			b.Put(descriptorKey(id), v)
+		}
 		b.Put(pendingKey(id), appendPending(nil, &pendingRow{e.now.Version()}))
 	}
 	for _, f := range t.frozen {
@@ -726,7 +732,7 @@ func (t *Txn) Mark() Mark {
 	if len(t.edits) > 0 {
 		k.edits = make(map[catalog.ID]*edit, len(t.edits))
 		for id, e := range t.edits {
-			k.edits[id] = &edit{e.base, e.now.clone()}
+			k.edits[id] = &edit{e.base, e.now.clone(), e.reserved}
 		}
 	}
 	return k
@@ -738,7 +744,7 @@ func (t *Txn) RollbackTo(k Mark) {
 	if len(k.edits) > 0 {
 		t.edits = make(map[catalog.ID]*edit, len(k.edits))
 		for id, e := range k.edits {
-			t.edits[id] = &edit{e.base, e.now.clone()}
+			t.edits[id] = &edit{e.base, e.now.clone(), e.reserved}
 		}
 	}
 	t.rebase() // locked tables stay locked

@@ -20,5 +20,5 @@
 // A span begins where a configuration does. Neighbours of equal configuration are one span, also over identities that no object has: ranges hold
 // many small tables, as long as no region tells them apart.
 //
-//	region.RG1 (I8): a dropped object keeps its configuration until its data is removed.
+//	region.RG1 (I8): a dropped object, or an index that another one has replaced, keeps its configuration until its data is removed.
 package region

@@ -114,26 +114,48 @@ func (b *builder) begin(at keys.Key, z placement.Zone) {
 }
 
 func (b *builder) table(db *catalog.Database, t *catalog.Table) {
-	table := t.Zone.Over(Table(db, t).Over(db.Zone.Over(Database(db))))
+	around := func(t *catalog.Table) *catalog.ZoneConfig {
+		return t.Zone.Over(Table(db, t).Over(db.Zone.Over(Database(db))))
+	}
+	table := around(t)
 	b.begin(keys.TableKey(t.ID), Zone(table, b.cluster))
-	column := t.Column(t.RegionColumn)
-	rows := db.MultiRegion() && t.Locality.Kind == catalog.RegionalByRow && column != nil && column.Type.Enum != nil
 	for _, x := range byID(t) {
-		index, start := x.Zone.Over(table), keys.IndexPrefix(t.ID, x.ID)
-		if !rows || len(x.Columns) == 0 || x.Columns[0] != (catalog.IndexColumn{Column: t.RegionColumn}) {
-			b.begin(start, Zone(index, b.cluster))
-			b.partitions(x, start, index)
+		if x.Placed == nil {
+			b.index(db, t, x, table)
 			continue
 		}
-		// A partition reaches up to the next one: there is no row between them.
-		for i, v := range column.Type.Enum.Values {
-			at := start
-			if i > 0 {
-				at = encoding.AppendInt(start[:len(start):len(start)], v.Place, encoding.Ascending)
-			}
-			b.begin(at, Zone(x.PartitionZones[v.Label].Over(Partition(db, v.Label).Over(index)), b.cluster))
-		}
+		other := *t
+		other.Locality, other.RegionColumn = x.Placed.Locality, x.Placed.Column
+		b.index(db, &other, x, around(&other))
 	}
+}
+
+// index adds the spans of an index, whose table has a configuration.
+func (b *builder) index(db *catalog.Database, t *catalog.Table, x *catalog.Index, table *catalog.ZoneConfig) {
+	column := t.Column(t.RegionColumn)
+	rows := db.MultiRegion() && t.Locality.Kind == catalog.RegionalByRow && column != nil && column.Type.Enum != nil
+	index, start := x.Zone.Over(table), keys.IndexPrefix(t.ID, x.ID)
+	if !rows || len(x.Columns) == 0 || x.Columns[0] != (catalog.IndexColumn{Column: t.RegionColumn}) {
+		b.begin(start, Zone(index, b.cluster))
+		b.partitions(x, start, index)
+		return
+	}
+	// A partition reaches up to the next one: there is no row between them.
+	for i, v := range column.Type.Enum.Values {
+		at := start
+		if i > 0 {
+			at = encoding.AppendInt(start[:len(start):len(start)], v.Place, encoding.Ascending)
+		}
+		b.begin(at, Zone(x.PartitionZones[v.Label].Over(Partition(db, v.Label).Over(index)), b.cluster))
+	}
+}
+
+// TableSpans are the configurations of the keys of one table; the first begins where the table does, and the last holds up to its end.
+func TableSpans(db *catalog.Database, t *catalog.Table, ranges map[string]*catalog.ZoneConfig, cluster placement.Zone) []Span {
+	cluster = Zone(ranges[catalog.DefaultRange], cluster)
+	b := &builder{spans: []Span{{keys.TableKey(t.ID), cluster}}, cluster: cluster}
+	b.table(db, t)
+	return b.spans
 }
 
 // stretch is a span of keys of a partition, or of the rest of an index.
@@ -228,11 +250,14 @@ func bound(prefix keys.Key, b *catalog.Bound) keys.Key {
 	return at
 }
 
-// byID are the indexes of a table in the order of their keys.
+// byID are the indexes of a table in the order of their keys, with those whose data is about to be removed.
 func byID(t *catalog.Table) []*catalog.Index {
-	out := make([]*catalog.Index, len(t.Indexes))
+	out := make([]*catalog.Index, 0, len(t.Indexes)+len(t.Removed))
 	for i := range t.Indexes {
-		out[i] = &t.Indexes[i]
+		out = append(out, &t.Indexes[i])
+	}
+	for i := range t.Removed {
+		out = append(out, &t.Removed[i])
 	}
 	slices.SortFunc(out, func(a, b *catalog.Index) int { return cmp.Compare(a.ID, b.ID) })
 	return out

@@ -1,0 +1,131 @@
+package simcluster_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"meridian/sim/simcluster"
+)
+
+// leaked are the machines outside of a region on whose disks a word was ever written; disks keep their logs.
+func leaked(c *simcluster.Cluster, region, word string) (out []string) {
+	for _, m := range c.Machines {
+		if m.Region == region {
+			continue
+		}
+		if err := m.Disk.Image().Files(func(name string, data []byte) {
+			if i := bytes.Index(data, []byte(word)); i >= 0 {
+				out = append(out, fmt.Sprintf("%s %s: %q", m.Name, name, data[max(0, i-100):min(len(data), i+len(word)+40)]))
+			}
+		}); err != nil {
+			out = append(out, err.Error())
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestRowsAreNeverElsewhere: with PLACEMENT RESTRICTED no disk of another region ever has a byte of a row, whatever statement makes the ranges that the row is in: their
+// logs would show it.
+func TestRowsAreNeverElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := threeContinents(t)
+		root := connect(t, c, 0)
+		exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1" PLACEMENT RESTRICTED`)
+		eu := connectTo(t, c, 6, "d")
+		n := 0
+		check := func(what string, f func(word string)) {
+			t.Helper()
+			n++
+			word, start := fmt.Sprintf("gehe%04dimnis", n), time.Now()
+			f(word)
+			t.Logf("%s: %v", what, time.Since(start))
+			time.Sleep(2 * time.Second)
+			for _, l := range leaked(c, "europe-west1", word) {
+				t.Errorf("%s: %s", what, l)
+			}
+		}
+		row := func(conn *pgx.Conn, table string, id int, word string) {
+			exec(t, conn, fmt.Sprintf("INSERT INTO %s (id, name, crdb_region) VALUES (%d, '%s', 'europe-west1')", table, id, word))
+		}
+		check("CREATE TABLE IN", func(word string) {
+			exec(t, eu, `CREATE TABLE home (id int PRIMARY KEY, name text) LOCALITY REGIONAL BY TABLE IN "europe-west1"`)
+			exec(t, eu, fmt.Sprintf("INSERT INTO home VALUES (1, '%s')", word))
+		})
+		check("CREATE TABLE BY ROW", func(word string) {
+			exec(t, eu, "CREATE TABLE u (id int PRIMARY KEY, name text, n int DEFAULT 1) LOCALITY REGIONAL BY ROW")
+			row(eu, "u", 1, word)
+		})
+		check("CREATE INDEX", func(word string) {
+			row(eu, "u", 2, word)
+			exec(t, eu, "CREATE INDEX byname ON u (name)")
+		})
+		check("rows while an index is made", func(word string) {
+			other := connectTo(t, c, 7, "d")
+			done := make(chan error, 1)
+			go func() {
+				_, err := other.Exec(context.Background(), "CREATE UNIQUE INDEX pair ON u (name, id)")
+				done <- err
+			}()
+			for i := 0; len(done) == 0; i++ {
+				row(eu, "u", 1000+i, fmt.Sprintf("%s%d", word, i))
+				exec(t, eu, fmt.Sprintf("DELETE FROM u WHERE id = %d", 1000+i))
+			}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+		check("ALTER COLUMN TYPE", func(word string) {
+			row(eu, "u", 3, word)
+			exec(t, eu, "ALTER TABLE u ALTER COLUMN n TYPE numeric(10, 2)")
+		})
+		check("TRUNCATE", func(word string) {
+			exec(t, eu, "TRUNCATE u")
+			row(eu, "u", 1, word)
+		})
+		check("SET LOCALITY", func(word string) {
+			exec(t, eu, `CREATE TABLE moved (id int PRIMARY KEY, name text UNIQUE) LOCALITY REGIONAL BY TABLE IN "europe-west1"`)
+			exec(t, eu, fmt.Sprintf("INSERT INTO moved VALUES (1, '%s')", word))
+			exec(t, eu, "ALTER TABLE moved SET LOCALITY REGIONAL BY ROW")
+			exec(t, eu, `ALTER TABLE moved SET LOCALITY REGIONAL BY TABLE IN "europe-west1"`)
+		})
+		check("a transaction", func(word string) {
+			exec(t, eu, "BEGIN")
+			exec(t, eu, "CREATE TABLE together (id int PRIMARY KEY, name text) LOCALITY REGIONAL BY ROW")
+			row(eu, "together", 1, word)
+			exec(t, eu, "CREATE INDEX ON together (name)")
+			exec(t, eu, "COMMIT")
+		})
+		check("CONFIGURE ZONE", func(word string) {
+			exec(t, root, "CREATE DATABASE by_hand")
+			conn := connectTo(t, c, 6, "by_hand")
+			exec(t, conn, "CREATE TABLE there (id int PRIMARY KEY, name text)")
+			exec(t, conn, `ALTER TABLE there CONFIGURE ZONE USING constraints = '[+region=europe-west1]'`)
+			if got := placesOf(t, c, conn, "there"); !strings.HasPrefix(got, "3 europe-west1;") {
+				t.Errorf("CONFIGURE ZONE has returned, and rows are at %s", got)
+			}
+			exec(t, conn, fmt.Sprintf("INSERT INTO there VALUES (1, '%s')", word))
+			exec(t, conn, `ALTER DATABASE by_hand CONFIGURE ZONE USING constraints = '[-region=us-east1, -region=us-west1]'`)
+			exec(t, conn, "CREATE TABLE later (id int PRIMARY KEY, name text)")
+			exec(t, conn, fmt.Sprintf("INSERT INTO later VALUES (1, '%s')", word))
+		})
+		check("CREATE TABLE AS", func(word string) {
+			exec(t, eu, fmt.Sprintf("INSERT INTO home VALUES (2, '%s')", word))
+			exec(t, eu, "BEGIN")
+			exec(t, eu, "ALTER TABLE u ADD COLUMN more text")
+			_, err := eu.Exec(context.Background(), "CREATE INDEX ON u (more, name)")
+			if err == nil || !strings.Contains(err.Error(), "0A000") {
+				t.Errorf("an index of a table that others know, in a transaction block: %v", err)
+			}
+			exec(t, eu, "ROLLBACK")
+		})
+	})
+}
