@@ -217,3 +217,16 @@ func DecodeAdvisory(k Key) (a AdvisoryLock, ok bool) {
 	}
 	return AdvisoryLock{Database: binary.BigEndian.Uint32(rest), Sub: rest[4], ID: binary.BigEndian.Uint64(rest[5:])}, true
 }
+
+// Separator is the shortest key that is greater than left and at most right, of those that have right's table and index. left is less than right.
+func Separator(left, right Key) Key {
+	least := 0
+	if _, _, rest, err := DecodeIndexKey(right); err == nil {
+		least = len(right) - len(rest)
+	}
+	same := 0
+	for same < len(left) && same < len(right) && left[same] == right[same] {
+		same++
+	}
+	return append(Key(nil), right[:min(len(right), max(same+1, least))]...)
+}

@@ -2,7 +2,9 @@ package keys
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"sort"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -210,4 +212,36 @@ func FuzzPrint(f *testing.F) {
 		_, _ = DecodeRangeIDKey(k)
 		_ = Addr(k)
 	})
+}
+
+// TestSeparator: the shortest key between two, in random pairs; a masked key has none of its row's bytes.
+func TestSeparator(t *testing.T) {
+	dice := rand.New(rand.NewPCG(1, 2))
+	key := func() Key {
+		k := IndexPrefix(uint32(20000), uint32(1))
+		for range 1 + dice.IntN(6) {
+			k = append(k, byte('a'+dice.IntN(2)))
+		}
+		return k
+	}
+	for range 10000 {
+		a, b := key(), key()
+		if !a.Less(b) {
+			continue
+		}
+		s := Separator(a, b)
+		if !a.Less(s) || b.Less(s) || len(s) > 1 && len(s) > len(IndexPrefix(uint32(20000), uint32(1))) && a.Less(s[:len(s)-1]) {
+			t.Fatalf("%s | %s: %s", a, b, s)
+		}
+	}
+	if s := Separator(TableKey(uint32(19999)), IndexPrefix(uint32(20000), uint32(1))); !s.Equal(IndexPrefix(uint32(20000), uint32(1))) {
+		t.Errorf("between tables: %s", s)
+	}
+	k := Key(encoding.AppendString(IndexPrefix(uint32(20000), uint32(1)), "secret", encoding.Ascending))
+	if m := Masked(k); strings.Contains(m, "secret") || !strings.HasPrefix(m, "/Table/20000/1/#") || Masked(k) != m {
+		t.Error(m)
+	}
+	if m := Masked(TableKey(uint32(20000))); m != "/Table/20000" {
+		t.Error(m)
+	}
 }

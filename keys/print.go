@@ -2,6 +2,7 @@ package keys
 
 import (
 	"encoding/hex"
+	"hash/fnv"
 	"strconv"
 	"strings"
 
@@ -15,6 +16,24 @@ func PrettyPrint(k Key) string {
 	var b strings.Builder
 	printKey(&b, k)
 	return b.String()
+}
+
+// Masked names a key without the bytes of a row: of a user's table it has the table, the index, and a hash of the rest. Texts of errors and logs come to places where a row
+// may not be (docs/decisions/0012-regions.md, rule 7). The same key has the same name everywhere; the hash is not secret, so a value that can be guessed can be checked.
+func Masked(k Key) string {
+	_, _, rest, err := DecodeIndexKey(k)
+	prefix := ""
+	switch {
+	case IsLocal(k):
+		prefix = "/Local"
+	case err != nil || len(rest) == 0:
+		return PrettyPrint(k)
+	default:
+		prefix = PrettyPrint(k[:len(k)-len(rest)])
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(k)
+	return prefix + "/#" + strconv.FormatUint(h.Sum64(), 16)
 }
 
 // PrettySpan shows a span.

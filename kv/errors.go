@@ -36,7 +36,7 @@ type RangeMismatchError struct {
 }
 
 func (e *RangeMismatchError) Error() string {
-	return fmt.Sprintf("span [%x,%x) is outside of the range", []byte(e.Span.Start), []byte(e.Span.End))
+	return fmt.Sprintf("span [%s,%s) is outside of the range", keys.Masked(e.Span.Start), keys.Masked(e.Span.End))
 }
 
 // WriteTooOldError says that a key has a committed version at or above the write or locking read.
@@ -49,7 +49,7 @@ type WriteTooOldError struct {
 }
 
 func (e *WriteTooOldError) Error() string {
-	return fmt.Sprintf("key %x: written at %s", []byte(e.Key), e.Actual)
+	return fmt.Sprintf("key %s: written at %s", keys.Masked(e.Key), e.Actual)
 }
 
 // UncertaintyError says that a value may have been written before the reading transaction began.
@@ -61,7 +61,7 @@ type UncertaintyError struct {
 }
 
 func (e *UncertaintyError) Error() string {
-	return fmt.Sprintf("key %x: value at %s is within the uncertainty interval", []byte(e.Key), e.Value)
+	return fmt.Sprintf("key %s: value at %s is within the uncertainty interval", keys.Masked(e.Key), e.Value)
 }
 
 // RetryReason says why a transaction has to move its timestamp.
@@ -111,7 +111,7 @@ type LocksLostError struct {
 }
 
 func (e *LocksLostError) Error() string {
-	return fmt.Sprintf("locks at key %x may have been lost at %s", []byte(e.Key), e.Lost)
+	return fmt.Sprintf("locks at key %s may have been lost at %s", keys.Masked(e.Key), e.Lost)
 }
 
 // RefreshFailedError says that a key that was read has been written since.
@@ -124,7 +124,7 @@ type RefreshFailedError struct {
 }
 
 func (e *RefreshFailedError) Error() string {
-	return fmt.Sprintf("key %x: read before, written at %s", []byte(e.Key), e.Written)
+	return fmt.Sprintf("key %s: read before, written at %s", keys.Masked(e.Key), e.Written)
 }
 
 // ConditionFailedError says what a CPut found instead.
@@ -134,7 +134,7 @@ type ConditionFailedError struct {
 }
 
 func (e *ConditionFailedError) Error() string {
-	return fmt.Sprintf("key %x: unexpected value", []byte(e.Key))
+	return fmt.Sprintf("key %s: unexpected value", keys.Masked(e.Key))
 }
 
 // LockNotAvailableError says that another transaction's lock is in the way and the request does not wait (longer).
@@ -145,7 +145,7 @@ type LockNotAvailableError struct {
 }
 
 func (e *LockNotAvailableError) Error() string {
-	return fmt.Sprintf("key %x: locked by %s", []byte(e.Key), e.Holder)
+	return fmt.Sprintf("key %s: locked by %s", keys.Masked(e.Key), e.Holder)
 }
 
 // AddOverflowError says that a sum left the range of int64.
@@ -155,7 +155,7 @@ type AddOverflowError struct {
 	Delta int64
 }
 
-func (e *AddOverflowError) Error() string { return fmt.Sprintf("key %x: overflow", []byte(e.Key)) }
+func (e *AddOverflowError) Error() string { return fmt.Sprintf("key %s: overflow", keys.Masked(e.Key)) }
 
 // AmbiguousError says that a write may or may not have happened.
 type AmbiguousError struct{ Reason string }

@@ -135,7 +135,8 @@ func (s *Store) split(ctx context.Context, id kv.RangeID, m meant, q *kv.AdminSp
 	if len(at) == 0 {
 		r := mvcc.NewReader(s.o.Engine)
 		span := keys.UserSpan(d.Start, d.End)
-		at, err = r.FindSplitKey(span.Start, span.End, e.r.Stats().TotalBytes)
+		var before keys.Key
+		at, before, err = r.FindSplitKey(span.Start, span.End, e.r.Stats().TotalBytes)
 		_ = r.Close()
 		if err != nil {
 			return err
@@ -143,7 +144,7 @@ func (s *Store) split(ctx context.Context, id kv.RangeID, m meant, q *kv.AdminSp
 		if at == nil {
 			return &kv.UnavailableError{Reason: "the range has no key to be split at"}
 		}
-		if at = splitPoint(at, d.Start); at == nil {
+		if at = s.splitPoint(before, at, d.Start); at == nil {
 			return &kv.UnavailableError{Reason: "the range has no key to be split at"}
 		}
 	}
@@ -192,9 +193,12 @@ func (s *Store) splitAt(ctx context.Context, d *kv.RangeDescriptor, at keys.Key,
 		&kv.CommitTrigger{Split: &kv.SplitTrigger{Left: *left, Right: *right}})
 }
 
-// splitPoint keeps the keys of one row together: rows do not share a key's prefix with each other, and a row is one
-// key, so any key will do.
-func splitPoint(k, start keys.Key) keys.Key {
+// splitPoint is where a range is split between two keys: rows do not share a key's prefix with each other, and a row is one key, so anything
+// between the two will do. The index of ranges, which is everywhere, gets it. So where rows may not be everywhere it is the shortest key that separates the two.
+func (s *Store) splitPoint(before, k, start keys.Key) keys.Key {
+	if z, _ := s.zoneSpan(k); z.Bounded() && len(before) > 0 {
+		k = keys.Separator(before, k)
+	}
 	if !start.Less(k) {
 		return nil
 	}

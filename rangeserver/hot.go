@@ -66,8 +66,8 @@ func (p *sampler) note(b *kv.Batch) {
 	p.taken++
 }
 
-// halves is the key within a span that divides the samples best; nil if there are too few, or if no key leaves each side its part.
-func (p *sampler) halves(span keys.Span) keys.Key {
+// halves is the key within a span that divides the samples best, and the sample in front of it; nil if there are too few, or if no key leaves each side its part.
+func (p *sampler) halves(span keys.Span) (before, at keys.Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var ks []keys.Key
@@ -77,20 +77,19 @@ func (p *sampler) halves(span keys.Span) keys.Key {
 		}
 	}
 	if len(ks) < samplesMin {
-		return nil
+		return nil, nil
 	}
 	slices.SortFunc(ks, keys.Key.Compare)
-	var best keys.Key
 	most := 0
 	for i := 1; i < len(ks); i++ {
 		if side := min(i, len(ks)-i); !ks[i].Equal(ks[i-1]) && side > most {
-			best, most = ks[i], side
+			before, at, most = ks[i-1], ks[i], side
 		}
 	}
-	if float64(most) < sideMin*float64(len(ks)) || !span.Start.Less(best) {
-		return nil
+	if float64(most) < sideMin*float64(len(ks)) || !span.Start.Less(at) {
+		return nil, nil
 	}
-	return best
+	return before, at
 }
 
 // rate is how many requests a range gets in a second, lately.
@@ -121,8 +120,11 @@ func (s *Store) considerHot(ctx context.Context, e *entry, clk time.Duration) bo
 	if clk-p.since < sampleFor || len(e.admin) > 0 {
 		return false
 	}
-	at := p.halves(d.Span())
+	before, at := p.halves(d.Span())
 	if at == nil {
+		return false
+	}
+	if at = s.splitPoint(before, at, d.Start); at == nil {
 		return false
 	}
 	s.inBackground(ctx, e, func(ctx context.Context) error {

@@ -224,7 +224,7 @@ func foldRows(src engine.Reader, b *engine.Batch, d *kv.RangeDescriptor, rows []
 	for i := range rows {
 		row := &rows[i]
 		if !d.Contains(keys.Addr(row.Key)) {
-			return delta, fmt.Errorf("replica: r%d: a row of its fold is outside of it: %s", d.ID, row.Key)
+			return delta, fmt.Errorf("replica: r%d: a row of its fold is outside of it: %s", d.ID, keys.Masked(row.Key))
 		}
 		switch {
 		case row.Txn != nil:
@@ -242,7 +242,7 @@ func foldRows(src engine.Reader, b *engine.Batch, d *kv.RangeDescriptor, rows []
 			}
 		}
 		if err != nil {
-			return delta, fmt.Errorf("replica: r%d: folding %s: %w", d.ID, row.Key, err)
+			return delta, fmt.Errorf("replica: r%d: folding %s: %w", d.ID, keys.Masked(row.Key), err)
 		}
 	}
 	return delta, nil

@@ -43,7 +43,7 @@ func (s *Sender) locate(ctx context.Context, k keys.Key, before bool) (*entry, e
 		return e, nil
 	}
 	if !before && k.Compare(keys.Max) >= 0 || before && len(k) == 0 {
-		return nil, &kv.InternalError{Message: fmt.Sprintf("route: key %x is outside of the keyspace", []byte(k))}
+		return nil, &kv.InternalError{Message: "route: a key is outside of the keyspace"}
 	}
 	span, indexed := keys.MetaSpan(k)
 	if before {
@@ -235,7 +235,7 @@ func descriptors(rows []kv.KeyValue) ([]kv.RangeInfo, error) {
 	for _, row := range rows {
 		d, err := kv.DecodeRangeDescriptor(row.Value)
 		if err != nil {
-			return nil, &kv.InternalError{Message: fmt.Sprintf("route: range index key %x: %v", []byte(row.Key), err)}
+			return nil, &kv.InternalError{Message: fmt.Sprintf("route: range index key %s: %v", keys.Masked(row.Key), err)}
 		}
 		infos = append(infos, kv.RangeInfo{Desc: d})
 	}

@@ -3,7 +3,6 @@ package leader
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"meridian/admission"
@@ -12,6 +11,7 @@ import (
 	"meridian/commit/leader/latch"
 	"meridian/commit/leader/lock"
 	"meridian/host"
+	"meridian/keys"
 	"meridian/kv"
 )
 
@@ -223,7 +223,7 @@ func (x *waiter) look(w *lock.Wait) {
 	if !w.Front {
 		return // the first in the queue has logged it
 	}
-	o.Host.Log.Warn("a request waits long for a lock", "range", x.l.p.r.RangeID(), "key", fmt.Sprintf("%x", []byte(w.Key)),
+	o.Host.Log.Warn("a request waits long for a lock", "range", x.l.p.r.RangeID(), "key", keys.Masked(w.Key),
 		"waiter", x.l.txnID().String(), "holder", w.Holder.ID.String(), "holder_gateway", w.Holder.Gateway,
 		"intent", w.Intent, "queued", w.Claim, "read", w.Read, "waited", waited)
 }

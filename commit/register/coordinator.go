@@ -50,7 +50,7 @@ func (x coordinator) Write(ctx context.Context, t *kv.Txn, writes []transaction.
 		r, err := x.c.Propose(ctx, w.Key, w.Value, &meta)
 		switch {
 		case err != nil:
-			return fmt.Errorf("proposing %s: %w", w.Key, err)
+			return fmt.Errorf("proposing %s: %w", keys.Masked(w.Key), err)
 		case !r.TooOld.IsZero():
 			return &kv.WriteTooOldError{Key: w.Key, Actual: r.TooOld}
 		case r.Outcome != Written:

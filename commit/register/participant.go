@@ -111,7 +111,7 @@ func (p *participant) delta(generation uint64) (out []Entry, err error) {
 		}
 		e := Entry{Key: append(keys.Key(nil), k[len(span.Start):]...)}
 		if err := decodeRegister(v, &e.Register); err != nil {
-			return nil, fmt.Errorf("register: the delta of %s: %w", e.Key, err)
+			return nil, fmt.Errorf("register: the delta of %s: %w", keys.Masked(e.Key), err)
 		}
 		out = append(out, e)
 	}

@@ -95,7 +95,7 @@ func settle(ctx context.Context, o *ProtocolOptions, f *rangeserver.Folding) err
 			}
 			t, err := end(ctx, f.Sender, finishers, &d)
 			if err != nil {
-				return fmt.Errorf("register: ending transaction %s, which has written %s: %w", d.Txn, e.Key, err)
+				return fmt.Errorf("register: ending transaction %s, which has written %s: %w", d.Txn, keys.Masked(e.Key), err)
 			}
 			if w := committed(e.Decrees, &t.TxnMeta, t.IgnoredSeqs); t.Status == kv.Committed && w != nil {
 				e.store(w.Version())

@@ -6,14 +6,103 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/replica"
+	"meridian/server"
+	"meridian/sim"
 	"meridian/sim/simcluster"
 )
+
+// TestSplitsOfConfinedRows: the index of ranges, which is everywhere, gets of a split no more than what separates two rows; logs and errors name keys by a hash.
+func TestSplitsOfConfinedRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logLines
+		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 3, Log: &log})
+		root := connect(t, c, 0)
+		exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1" PLACEMENT RESTRICTED`)
+		eu := connectTo(t, c, 6, "d")
+		exec(t, eu, `CREATE TABLE people (name text PRIMARY KEY, v int) LOCALITY REGIONAL BY TABLE IN "europe-west1"`)
+		exec(t, eu, "INSERT INTO people SELECT chr(97 + i) || '-geheimnis', i FROM generate_series(0, 19) AS i")
+		var id uint32
+		if err := eu.QueryRow(context.Background(), "SELECT 'people'::regclass::oid").Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		splits := 0
+		for i := range c.Len() {
+			c.On(i, func(ctx context.Context, n *server.Node) {
+				var there []kv.RangeID
+				n.Store().Replicas(func(r *replica.Replica) bool {
+					if d := r.Desc(); d != nil && d.Contains(keys.IndexPrefix(id, uint32(1))) {
+						if _, held := r.CheckLease(clock.Timestamp{}); held {
+							there = append(there, d.ID)
+						}
+					}
+					return true
+				})
+				for _, id := range there {
+					if err := n.Store().Split(ctx, id, nil); err != nil {
+						t.Error(err)
+					}
+					splits++
+				}
+			})
+		}
+		if splits != 1 {
+			t.Fatalf("%d splits", splits)
+		}
+		// A lock that is waited for long is logged.
+		other := connectTo(t, c, 7, "d")
+		exec(t, other, "BEGIN")
+		exec(t, other, "UPDATE people SET v = 0 WHERE name = 'b-geheimnis'")
+		go func() { time.Sleep(30 * time.Second); other.Exec(context.Background(), "COMMIT") }()
+		exec(t, eu, "UPDATE people SET v = 1 WHERE name = 'b-geheimnis'")
+		time.Sleep(5 * time.Second)
+		for _, l := range leaked(c, "europe-west1", "geheimnis") {
+			t.Error(l)
+		}
+		for _, word := range []string{"geheimnis", fmt.Sprintf("%x", "geheimnis")} {
+			if l := log.find(word); l != "" {
+				t.Errorf("the log has %s: %s", word, l)
+			}
+		}
+		if log.find("waits long for a lock") == "" {
+			t.Error("no wait was logged")
+		}
+	})
+}
+
+// logLines keeps what nodes log.
+type logLines struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *logLines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+// find is a line with a word.
+func (l *logLines) find(word string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.SplitSeq(l.all.String(), "\n") {
+		if strings.Contains(line, word) {
+			return line
+		}
+	}
+	return ""
+}
 
 // leaked are the machines outside of a region on whose disks a word was ever written; disks keep their logs.
 func leaked(c *simcluster.Cluster, region, word string) (out []string) {

@@ -191,33 +191,32 @@ func (r *Reader) ComputeStats(spans ...keys.Span) (Stats, error) {
 }
 
 // FindSplitKey looks for the key that divides a span into halves of nearly equal size, counting all versions. It
-// is never the first key of the span; nil means that there is no such key. size is the span's size if the caller
+// is never the first key of the span; nil means that there is no such key. before is the key in front of it. size is the span's size if the caller
 // knows it (Stats.TotalBytes); zero has it counted.
-func (r *Reader) FindSplitKey(start, end keys.Key, size int64) (keys.Key, error) {
+func (r *Reader) FindSplitKey(start, end keys.Key, size int64) (at, before keys.Key, err error) {
 	it, err := r.dataIter(start, end)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if size <= 0 {
 		for ok := it.First(); ok; ok = it.Next() {
 			size += int64(len(it.RawKey()) + it.ValueLen())
 		}
 		if err := it.Error(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	var sum int64
 	r.key = r.key[:0]
 	first := true
-	// best is the last boundary at or before the middle, in case the key that straddles it is the last one.
-	var best keys.Key
+	// at is the last boundary at or before the middle, in case the key that straddles it is the last one.
 	for ok := it.First(); ok; ok = it.Next() {
 		k, _ := it.Key()
 		if first || !sameKey(k, r.key) {
 			if !first && k.Compare(start) > 0 {
-				best = append(best[:0], k...)
+				at, before = append(at[:0], k...), append(before[:0], r.key...)
 				if 2*sum >= size {
-					return best, nil
+					return at, before, nil
 				}
 			}
 			r.key = append(r.key[:0], k...)
@@ -225,5 +224,5 @@ func (r *Reader) FindSplitKey(start, end keys.Key, size int64) (keys.Key, error)
 		}
 		sum += int64(len(it.RawKey()) + it.ValueLen())
 	}
-	return best, it.Error()
+	return at, before, it.Error()
 }

@@ -277,13 +277,13 @@ func (w *Writer) provisional(l *Lock) (v version, raw []byte, below version, err
 	}
 	if !it.SeekPrefixGE(l.Key, l.Txn.WriteTimestamp) {
 		if err = it.Error(); err == nil {
-			err = fmt.Errorf("mvcc: intent of %s on %s at %s has no version", l.Txn.ID, l.Key, l.Txn.WriteTimestamp)
+			err = fmt.Errorf("mvcc: intent of %s on %s at %s has no version", l.Txn.ID, keys.Masked(l.Key), l.Txn.WriteTimestamp)
 		}
 		return v, nil, below, err
 	}
 	_, ver := it.Key()
 	if ts, err := engine.DecodeTimestamp(ver); err != nil || ts != l.Txn.WriteTimestamp {
-		return v, nil, below, fmt.Errorf("mvcc: intent of %s on %s at %s has no version", l.Txn.ID, l.Key, l.Txn.WriteTimestamp)
+		return v, nil, below, fmt.Errorf("mvcc: intent of %s on %s at %s has no version", l.Txn.ID, keys.Masked(l.Key), l.Txn.WriteTimestamp)
 	}
 	val, err := it.Value()
 	if err != nil {

@@ -228,7 +228,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	case "split":
 		r := NewReader(s.e)
 		defer r.Close()
-		k, err := r.FindSplitKey(tableSpan.Start, tableSpan.End, 0)
+		k, _, err := r.FindSplitKey(tableSpan.Start, tableSpan.End, 0)
 		if err != nil {
 			return describe(err)
 		}
