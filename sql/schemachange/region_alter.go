@@ -1,13 +1,18 @@
 package schemachange
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"meridian/placement"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
+	"meridian/sql/catalog/region"
 	"meridian/sql/parse"
+	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
@@ -296,6 +301,9 @@ func (c *change) dropRegion(db *catalog.Database, a *bind.DropRegion) error {
 		return sqlstate.New(sqlstate.DependentObjectsExist, "region \"%s\" is part of super region \"%s\"", region, s.Name).
 			WithHint("Drop the super region first: ALTER DATABASE %s DROP SUPER REGION %s.", quoteIdent(db.Name), quoteIdent(s.Name))
 	}
+	if err := c.extensionsWithout(db, region); err != nil {
+		return err
+	}
 	if region == db.PrimaryRegion {
 		return c.dropLastRegion(db)
 	}
@@ -322,6 +330,64 @@ func (c *change) dropRegion(db *catalog.Database, a *bind.DropRegion) error {
 	}
 	db.Changing = append(db.Changing, region)
 	return c.replaceType(db.RegionEnum, &enum)
+}
+
+// extensionsWithout refuses to drop a region that an extension of ALTER LOCALITY is for or asks for, and one without which an extension can't be satisfied.
+func (c *change) extensionsWithout(db *catalog.Database, without string) error {
+	e := db.Extensions
+	if e.Empty() {
+		return nil
+	}
+	refuse := func(locality string, format string, args ...any) error {
+		return sqlstate.New(sqlstate.DependentObjectsExist, "cannot drop region \"%s\": the configuration of locality %s %s", without, locality, fmt.Sprintf(format, args...)).
+			WithHint("Change it first, or discard it by ALTER DATABASE %s ALTER LOCALITY %s CONFIGURE ZONE DISCARD.", quoteIdent(db.Name), locality)
+	}
+	rest := *db
+	rest.Regions = slices.DeleteFunc(slices.Clone(db.Regions), func(r string) bool { return r == without })
+	check := func(locality string, z *catalog.ZoneConfig, home string, global bool) error {
+		if z == nil {
+			return nil
+		}
+		if home == without {
+			return refuse(locality, "is for it")
+		}
+		for _, l := range []*[]placement.Conjunction{z.Constraints, z.VoterConstraints, z.LeasePreferences} {
+			if l == nil {
+				continue
+			}
+			for _, k := range *l {
+				if slices.Contains(k.Constraints, placement.Constraint{Key: "region", Value: without}) {
+					return refuse(locality, "asks for it")
+				}
+			}
+		}
+		if len(rest.Regions) == 0 {
+			return nil
+		}
+		own := region.Partition(&rest, home)
+		if global {
+			own = region.Table(&rest, &catalog.Table{Locality: catalog.Locality{Kind: catalog.Global}})
+		}
+		around, _ := region.Effective(region.Object{Database: &rest}.Layers(c.view.Zones(), c.cluster()))
+		if err := validZone(own.Over(around)); err != nil {
+			return refuse(locality, "can't be satisfied without it: %v", err)
+		}
+		return nil
+	}
+	if err := check("GLOBAL", e.Global, db.PrimaryRegion, true); err != nil {
+		return err
+	}
+	for _, r := range slices.Sorted(maps.Keys(e.In)) {
+		if err := check("REGIONAL IN "+scalar.QuoteIdent(r), e.In[r], r, false); err != nil {
+			return err
+		}
+	}
+	for _, r := range rest.Regions {
+		if err := check("REGIONAL", e.Regional, r, false); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // dropRegionHere drops a region within a transaction, which locks the tables that may have rows of the region (schemachange.SC5).
@@ -374,7 +440,7 @@ func (c *change) dropLastRegion(db *catalog.Database) error {
 	}
 	c.dropType(db.RegionEnum)
 	db.PrimaryRegion, db.SecondaryRegion, db.Regions, db.Changing, db.SuperRegions = "", "", nil, nil, nil
-	db.RegionEnum, db.Survival, db.Restricted = 0, catalog.SurviveZone, false
+	db.RegionEnum, db.Survival, db.Restricted, db.Extensions = 0, catalog.SurviveZone, false, nil
 	return nil
 }
 
