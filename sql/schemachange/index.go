@@ -2,6 +2,7 @@ package schemachange
 
 import (
 	"slices"
+	"strings"
 
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
@@ -210,7 +211,41 @@ func (c *change) addPrimaryKey(t *catalog.Table, d *bind.IndexDef) error {
 	}
 	x := bind.AppendIndex(t, d, oid)
 	x.Constraint = true
+	if err := carry(t, t.Index(oldID), x); err != nil {
+		return err
+	}
 	return c.exchangeKey(t, oldID, nil)
+}
+
+// carry gives a new primary index what was said of the places of the old one's rows, and refuses a key that these can't be said of.
+func carry(t *catalog.Table, old, x *catalog.Index) error {
+	x.Zone = old.Zone
+	if old.Partitioning == nil {
+		x.PartitionZones = old.PartitionZones // those of regions
+		return nil
+	}
+	n := depth(old.Partitioning)
+	if n > len(x.Columns) || !slices.Equal(old.Columns[:n], x.Columns[:n]) {
+		var names []string
+		for _, k := range old.Columns[:n] {
+			names = append(names, t.Column(k.Column).Name)
+		}
+		return sqlstate.New(sqlstate.FeatureNotSupported, "the primary key of table \"%s\" can't be replaced by one that does not begin with the columns by which it is partitioned: %s", t.Name, strings.Join(names, ", ")).
+			WithHint("ALTER TABLE %s PARTITION BY NOTHING, and partition the new key.", quoteIdent(t.Name))
+	}
+	x.Partitioning, x.PartitionZones = old.Partitioning, old.PartitionZones
+	return nil
+}
+
+// depth is how many key columns a partitioning divides by, those of partitionings within it included.
+func depth(p *catalog.Partitioning) int {
+	below := 0
+	for i := range p.Partitions {
+		if sub := p.Partitions[i].Sub; sub != nil {
+			below = max(below, depth(sub))
+		}
+	}
+	return p.Columns + below
 }
 
 // exchangeKey replaces the primary index, with identity oldID, by the last index of the table, and the secondary indexes by copies, which alter may change.
