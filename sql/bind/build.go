@@ -70,7 +70,7 @@ func (k *ConstraintDef) Index() *IndexDef {
 // AppendColumn adds a column to a descriptor under construction.
 func AppendColumn(t *catalog.Table, c *ColumnDef) *catalog.Column {
 	t.Columns = append(t.Columns, catalog.Column{ID: t.NextColumn, Name: c.Name, Type: c.Type, NotNull: c.NotNull, Default: c.Default,
-		Hidden: c.Hidden, Comment: c.Comment, Identity: c.Identity, Generated: c.Generated})
+		Hidden: c.Hidden, Comment: c.Comment, Identity: c.Identity, Generated: c.Generated, OnUpdate: c.OnUpdate})
 	t.NextColumn++
 	return &t.Columns[len(t.Columns)-1]
 }

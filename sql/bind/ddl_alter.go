@@ -79,6 +79,10 @@ func alterPass(cmd tree.AlterTableCmd) int {
 		if n.Default == nil {
 			return passDrop
 		}
+	case *tree.AlterTableSetOnUpdate:
+		if n.Expr == nil {
+			return passDrop
+		}
 	case *tree.AlterTableAlterColumnType:
 		return passType
 	}
@@ -288,6 +292,8 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 		}
 		t.ColumnByName(s.Column).Default = s.Expr
 		add(s)
+	case *tree.AlterTableSetOnUpdate:
+		add(d.setOnUpdate(n, t))
 	case *tree.AlterTableSetNotNull:
 		add(&SetNotNull{column(n.Column)})
 	case *tree.AlterTableDropNotNull:
@@ -379,4 +385,26 @@ func (b *builder) alterConstraint(n *parse.AlterConstraint) Statement {
 	}
 	b.fail(sqlstate.UndefinedObject, nil, "constraint \"%s\" of relation \"%s\" does not exist", n.Name, t.Name)
 	return nil
+}
+
+// setOnUpdate binds ALTER COLUMN SET or DROP ON UPDATE.
+func (d *tableDef) setOnUpdate(n *tree.AlterTableSetOnUpdate, t *catalog.Table) *SetOnUpdate {
+	b := d.b
+	col := b.existingColumn(t, n.Column)
+	if n.Expr == nil {
+		col.OnUpdate = ""
+		return &SetOnUpdate{Column: col.Name}
+	}
+	switch {
+	case col.Identity != 0:
+		b.fail(sqlstate.InvalidTableDefinition, n.Expr, "identity column \"%s\" cannot have an ON UPDATE expression", col.Name)
+	case col.Generated != "":
+		b.fail(sqlstate.InvalidTableDefinition, n.Expr, "computed column \"%s\" cannot have an ON UPDATE expression", col.Name)
+	}
+	for i := range t.Foreign {
+		if k := &t.Foreign[i]; k.OnUpdate >= catalog.Cascade && slices.Contains(k.Columns, col.ID) {
+			raise(errTwoUpdates(col.Name))
+		}
+	}
+	return &SetOnUpdate{Column: col.Name, Expr: d.onUpdateText(n.Expr, col)}
 }

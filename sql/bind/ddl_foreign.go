@@ -26,6 +26,12 @@ func fkAction(a tree.ReferenceAction) catalog.Action {
 	return catalog.NoAction
 }
 
+// errTwoUpdates refuses a column whose value on update would come from two places.
+func errTwoUpdates(column string) error {
+	return sqlstate.New(sqlstate.InvalidTableDefinition, "column \"%s\" cannot have an ON UPDATE expression and a foreign key with an ON UPDATE action", column).
+		WithHint("Use a foreign key with ON UPDATE NO ACTION, or drop the expression by ALTER TABLE ... ALTER COLUMN ... DROP ON UPDATE.")
+}
+
 func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool, def parse.Deferral) {
 	b := d.b
 	c := ConstraintDef{Kind: ForeignKey, Deferrable: def.Deferrable, Deferred: def.Deferred, Name: string(n.Name), NotValid: notValid,
@@ -33,6 +39,9 @@ func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool, 
 	for _, f := range n.FromCols {
 		if !d.has(string(f)) {
 			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" referenced in foreign key constraint does not exist", f)
+		}
+		if c.OnUpdate >= catalog.Cascade && d.draft.ColumnByName(string(f)).OnUpdate != "" {
+			raise(errTwoUpdates(string(f)))
 		}
 		c.Columns = append(c.Columns, IndexColumnDef{Name: string(f)})
 	}

@@ -239,8 +239,8 @@ func (d *tableDef) columnDef(n *tree.ColumnTableDef) {
 		serial = gt == &gtypes.Serial2Type || gt == &gtypes.Serial4Type || gt == &gtypes.Serial8Type
 	}
 	identity := n.GeneratedIdentity.IsGeneratedAsIdentity
-	if n.OnUpdateExpr.Expr != nil {
-		b.fail(sqlstate.FeatureNotSupported, n.OnUpdateExpr.Expr, "ON UPDATE expressions are not supported")
+	if n.OnUpdateExpr.Expr != nil && n.Computed.Computed {
+		b.fail(sqlstate.InvalidTableDefinition, n.OnUpdateExpr.Expr, "computed column \"%s\" cannot have an ON UPDATE expression", name)
 	}
 	if n.HasColumnFamily() {
 		b.fail(sqlstate.FeatureNotSupported, nil, "column families are not supported")
@@ -275,6 +275,9 @@ func (d *tableDef) columnDef(n *tree.ColumnTableDef) {
 	pos := len(d.columns) - 1
 	if n.DefaultExpr.Expr != nil {
 		d.columns[pos].Default = d.defaultText(n.DefaultExpr.Expr, &d.draft.Columns[len(d.draft.Columns)-1])
+	}
+	if n.OnUpdateExpr.Expr != nil {
+		d.columns[pos].OnUpdate = d.onUpdateText(n.OnUpdateExpr.Expr, &d.draft.Columns[len(d.draft.Columns)-1])
 	}
 	if n.Computed.Computed {
 		if n.Computed.Virtual {
@@ -322,15 +325,30 @@ func multiple(what string) string {
 
 // defaultText validates a DEFAULT and returns the text to store.
 func (d *tableDef) defaultText(e tree.Expr, col *catalog.Column) string {
-	b := d.b
 	if e == tree.DNull {
 		return ""
 	}
-	c := &exprContext{scope: &scope{level: &level{}}, clause: "DEFAULT expressions", noSubquery: true, noColumns: true}
+	return d.valueText(e, col, "DEFAULT expressions", "default expression")
+}
+
+// onUpdateText validates an ON UPDATE and returns the text to store.
+func (d *tableDef) onUpdateText(e tree.Expr, col *catalog.Column) string {
+	text := "NULL"
+	if e != tree.DNull {
+		text = d.valueText(e, col, "ON UPDATE expressions", "ON UPDATE expression")
+	}
+	d.draft.ColumnByName(col.Name).OnUpdate = text
+	return text
+}
+
+// valueText is the text to store of a value for a column that depends on no row; clause and what name it in errors.
+func (d *tableDef) valueText(e tree.Expr, col *catalog.Column, clause, what string) string {
+	b := d.b
+	c := &exprContext{scope: &scope{level: &level{}}, clause: clause, noSubquery: true, noColumns: true}
 	x := scalar.Rewrite(b.expr(c, e), numbered)
 	from := x.Type()
 	if from.Kind != types.KindUnknown && !types.CanCast(from, col.Type, types.CastAssignment) {
-		raise(b.at(sqlstate.New(sqlstate.DatatypeMismatch, "column \"%s\" is of type %s but default expression is of type %s", col.Name, col.Type.Name(), from.Name()).
+		raise(b.at(sqlstate.New(sqlstate.DatatypeMismatch, "column \"%s\" is of type %s but %s is of type %s", col.Name, col.Type.Name(), what, from.Name()).
 			WithHint("You will need to rewrite or cast the expression."), e))
 	}
 	assigned := b.assign(x, col, e)
@@ -593,6 +611,9 @@ func (d *tableDef) like(n *tree.LikeTableDef) {
 		nc := ColumnDef{Name: c.Name, Type: c.Type, NotNull: c.NotNull}
 		if opts.Has(tree.LikeTableOptDefaults) && c.Identity == 0 {
 			nc.Default = c.Default
+		}
+		if opts.Has(tree.LikeTableOptDefaults) {
+			nc.OnUpdate = c.OnUpdate
 		}
 		if opts.Has(tree.LikeTableOptGenerated) {
 			nc.Generated = c.Generated

@@ -320,7 +320,7 @@ func (b *builder) onConflict(oc *tree.OnConflict, ins *opt.Insert, t *catalog.Ta
 	both.add(row)
 	both.add(excluded)
 	ec := &exprContext{scope: both, clause: "ON CONFLICT"}
-	c.Set = b.assignments(oc.Exprs, t, ec)
+	c.Set = b.onUpdate(t, b.assignments(oc.Exprs, t, ec), nil)
 	b.recompute(t, c, row)
 	if oc.Where != nil {
 		wc := &exprContext{scope: both, clause: "WHERE"}
@@ -378,7 +378,7 @@ func (b *builder) upsert(ins *opt.Insert, t *catalog.Table, written []int) {
 		if c.State == catalog.Public && c.Generated == "" && !c.Hidden && !given[i] {
 			all = false
 		}
-		if c.State == catalog.WriteOnly {
+		if c.State == catalog.WriteOnly || c.OnUpdate != "" && !given[i] {
 			all = false
 		}
 	}
@@ -397,6 +397,7 @@ func (b *builder) upsert(ins *opt.Insert, t *catalog.Table, written []int) {
 			c.Set = append(c.Set, opt.SetItem{Ordinal: o, Expr: &scalar.Column{ID: ins.Source[o], T: t.Columns[o].Type, Name: t.Columns[o].Name}})
 		}
 	}
+	c.Set = b.onUpdate(t, c.Set, given)
 	b.recompute(t, c, row)
 	c.Checks = b.checks(t, ins.New, t.Name)
 	ins.Conflict = c

@@ -1,6 +1,8 @@
 package bind
 
 import (
+	"slices"
+
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/kv"
@@ -280,6 +282,7 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 		rel = filter(rel, b.boolean(&exprContext{scope: sc, clause: "WHERE"}, n.Where.Expr))
 	}
 	rel = b.mutationOrder(rel, n.OrderBy, n.Limit, sc)
+	set = b.onUpdate(t, set, nil)
 	// Generated columns are computed from the new row.
 	for i := range t.Columns {
 		col := &t.Columns[i]
@@ -445,4 +448,16 @@ func (b *builder) returning(r tree.ReturningClause, row, sc *scope) returned {
 		out.cols[i] = outColumn{name: it.name, id: id, t: x.Type()}
 	}
 	return out
+}
+
+// onUpdate adds the values of the columns with ON UPDATE that an update does not assign. given are further ones that it does not touch, by ordinal.
+func (b *builder) onUpdate(t *catalog.Table, set []opt.SetItem, given map[int]bool) []opt.SetItem {
+	for i := range t.Columns {
+		col := &t.Columns[i]
+		if col.OnUpdate == "" || col.State != catalog.Public || given[i] || slices.ContainsFunc(set, func(s opt.SetItem) bool { return s.Ordinal == i }) {
+			continue
+		}
+		set = append(set, opt.SetItem{Ordinal: i, Expr: b.assign(b.stored(t, col.OnUpdate, nil), col, nil)})
+	}
+	return set
 }

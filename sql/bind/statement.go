@@ -207,7 +207,9 @@ type ColumnDef struct {
 	// Default and Generated are texts of expressions, which were validated, and which Binder.DefaultExpr and FollowsOf bind.
 	Default   string
 	Generated string
-	Hidden    bool
+	// OnUpdate is the text of the value that an update gives to the column.
+	OnUpdate string
+	Hidden   bool
 	// Identity is 'a', 'd' or 0.
 	Identity byte
 	// Sequence is the sequence to create and own for SERIAL and identity columns; Default refers to it by name.
@@ -382,6 +384,8 @@ type (
 	DropNotNull struct{ Column string }
 	// SetDefault is ALTER COLUMN SET DEFAULT, or DROP DEFAULT if Expr is empty.
 	SetDefault struct{ Column, Expr string }
+	// SetOnUpdate is ALTER COLUMN SET ON UPDATE, or DROP ON UPDATE if Expr is empty.
+	SetOnUpdate struct{ Column, Expr string }
 	// AlterColumnType changes a column's type; Using is the text of an expression over the row, or empty.
 	AlterColumnType struct {
 		Column string
@@ -430,6 +434,7 @@ func (*AlterPrimaryKey) alterAction()    {}
 func (*SetNotNull) alterAction()         {}
 func (*DropNotNull) alterAction()        {}
 func (*SetDefault) alterAction()         {}
+func (*SetOnUpdate) alterAction()        {}
 func (*AlterColumnType) alterAction()    {}
 func (*SetSchema) alterAction()          {}
 func (*OwnerTo) alterAction()            {}

@@ -77,12 +77,13 @@ func (b *Binder) RewriteOf(ctx context.Context, t *catalog.Table) (exprs []scala
 	return exprs, checks, nil
 }
 
-// FollowsOf binds the expressions that are computed after a change of a row: the table's generated columns, and the checks. The columns of the
-// expressions are ordinals plus one.
+// FollowsOf binds the expressions that are computed after a change of a row: the values of columns with ON UPDATE, which an update does not assign,
+// then the table's generated columns, and the checks. The columns of the expressions are ordinals plus one.
 func (b *Binder) FollowsOf(ctx context.Context, t *catalog.Table) (generated []opt.SetItem, checks []opt.CheckExpr, err error) {
 	defer guard(&err)
 	bd := b.newBuilder(ctx, &parse.Statement{})
 	ids, sc := bd.newRow(t, t.Name)
+	generated = bd.onUpdate(t, nil, nil)
 	for i := range t.Columns {
 		if col := &t.Columns[i]; col.Generated != "" && (col.State == catalog.Public || col.State == catalog.WriteOnly) {
 			generated = append(generated, opt.SetItem{Ordinal: i, Expr: byOrdinal(bd.assign(bd.stored(t, col.Generated, sc), col, nil), ids)})

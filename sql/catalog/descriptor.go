@@ -364,6 +364,8 @@ type Column struct {
 	Identity byte
 	// Generated is the SQL text of a stored generated column's expression.
 	Generated string
+	// OnUpdate is the SQL text of the value that the column gets when a row is updated and the statement does not assign it; empty: it keeps its value.
+	OnUpdate string `json:",omitempty"`
 	// Missing is the value, as text, that rows written before the column was added have; with HasMissing.
 	Missing    string
 	HasMissing bool
@@ -548,7 +550,7 @@ func (t *Table) EachText(f func(string) string) {
 	t.View = f(t.View)
 	for i := range t.Columns {
 		c := &t.Columns[i]
-		c.Default, c.Generated = f(c.Default), f(c.Generated)
+		c.Default, c.Generated, c.OnUpdate = f(c.Default), f(c.Generated), f(c.OnUpdate)
 	}
 	for i := range t.Checks {
 		t.Checks[i].Expr = f(t.Checks[i].Expr)

@@ -560,6 +560,11 @@ func (in *fkIn) apply(m *mutation, e fkEvent, before types.Row) (err error) {
 			return err
 		}
 	}
+	for _, u := range in.onUpdate {
+		if after[u.ordinal], err = u.ev.Eval(&r.sctx, nil); err != nil {
+			return err
+		}
+	}
 	if in.generated != nil {
 		base := append(types.Row(nil), after...)
 		for _, g := range in.generated {

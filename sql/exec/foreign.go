@@ -34,6 +34,7 @@ type fkIn struct {
 	set       []int              // ordinals that SET NULL and SET DEFAULT set when the parent's row goes
 	defaults  []scalar.Evaluator // of the foreign key's columns, for SET DEFAULT
 	// These follow from the columns that an action sets: generated columns, indexes whose entries change, and checks.
+	onUpdate  []setExpr
 	generated []setExpr
 	notNull   []int
 	changed   []*indexWriter
@@ -341,7 +342,7 @@ func (b *builder) follows(in *fkIn) error {
 	}
 	needed := len(in.child.Checks) > 0
 	for i := range in.child.Columns {
-		needed = needed || in.child.Columns[i].Generated != ""
+		needed = needed || in.child.Columns[i].Generated != "" || in.child.Columns[i].OnUpdate != ""
 	}
 	if needed && b.opts.Follows != nil {
 		generated, checks, err := b.opts.Follows(b.ctx, in.child)
@@ -349,11 +350,18 @@ func (b *builder) follows(in *fkIn) error {
 			return err
 		}
 		for _, g := range generated {
+			if assigned[g.Ordinal] {
+				continue // the action's own value counts, not ON UPDATE
+			}
 			ev, err := b.expr(g.Expr, l)
 			if err != nil {
 				return err
 			}
-			in.generated = append(in.generated, setExpr{g.Ordinal, ev})
+			if in.child.Columns[g.Ordinal].Generated == "" {
+				in.onUpdate = append(in.onUpdate, setExpr{g.Ordinal, ev})
+			} else {
+				in.generated = append(in.generated, setExpr{g.Ordinal, ev})
+			}
 			assigned[g.Ordinal] = true
 		}
 		if in.checks, err = b.checks(checks, l); err != nil {

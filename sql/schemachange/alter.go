@@ -170,6 +170,9 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 	case *bind.SetDefault:
 		t.ColumnByName(a.Column).Default = a.Expr
 		return nil
+	case *bind.SetOnUpdate:
+		t.ColumnByName(a.Column).OnUpdate = a.Expr
+		return nil
 	case *bind.SetLocality:
 		return c.setLocality(t, a)
 	case *bind.SetSchema:
@@ -485,7 +488,7 @@ func (c *change) dropColumn(t *catalog.Table, a *bind.DropColumn) error {
 		return c.eraseColumn(t, id)
 	}
 	// Invisible from here on; still written, with NULL, until no node uses the version that reads it.
-	col.State, col.NotNull, col.Default, col.OwnsSequence = catalog.WriteOnly, false, "", 0
+	col.State, col.NotNull, col.Default, col.OnUpdate, col.OwnsSequence = catalog.WriteOnly, false, "", "", 0
 	t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateColumn, ID: uint32(id), Drop: true})
 	return nil
 }

@@ -520,6 +520,9 @@ func (d *typeDrop) users(t *catalog.Type, arrays bool) (us []user) {
 			if uses(col.Generated) {
 				add(u.ID+1, uint32(col.ID), func() { d.column(u, col, on) })
 			}
+			if uses(col.OnUpdate) {
+				add(u.ID+1, uint32(col.ID), func() { d.onUpdateOf(u, col, on) })
+			}
 			if uses(col.Default) {
 				add(u.ID+1, uint32(col.ID), func() { d.defaultOf(u, col, on) })
 			}
@@ -671,6 +674,19 @@ func (d *typeDrop) defaultOf(t *catalog.Table, col *catalog.Column, on string) {
 	d.add(t.ID, 0, "default value for column "+quoteIdent(col.Name)+" of table "+d.name(t), on, func() error {
 		if c := d.Catalog.Table(t.ID).Column(id); c != nil {
 			c.Default = ""
+		}
+		return nil
+	})
+}
+
+func (d *typeDrop) onUpdateOf(t *catalog.Table, col *catalog.Column, on string) {
+	if !d.once("on update", t.ID, uint32(col.ID)) {
+		return
+	}
+	id := col.ID
+	d.add(t.ID, 0, "ON UPDATE expression of column "+quoteIdent(col.Name)+" of table "+d.name(t), on, func() error {
+		if c := d.Catalog.Table(t.ID).Column(id); c != nil {
+			c.OnUpdate = ""
 		}
 		return nil
 	})

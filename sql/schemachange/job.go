@@ -656,7 +656,7 @@ func takeBack(cat *lease.Txn, t *catalog.Table, m catalog.Mutation) {
 	switch m.Kind {
 	case catalog.MutateColumn:
 		if col := t.Column(catalog.ColumnID(m.ID)); col != nil {
-			col.Name, col.NotNull, col.Default = "", false, ""
+			col.Name, col.NotNull, col.Default, col.OnUpdate = "", false, "", ""
 			t.Mutations[at].Drop = true
 			return
 		}

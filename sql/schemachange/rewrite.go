@@ -200,6 +200,10 @@ func (r *retyping) mayRetype(col *catalog.Column) error {
 				WithDetail("rule _RETURN on view %s depends on column \"%s\"", quoteIdent(v.Name), col.Name)
 		}
 	}
+	if col.OnUpdate != "" {
+		return sqlstate.New(sqlstate.FeatureNotSupported, "cannot alter type of a column with an ON UPDATE expression").
+			WithHint("Drop the expression first: ALTER TABLE ... ALTER COLUMN \"%s\" DROP ON UPDATE.", col.Name)
+	}
 	for i := range t.Columns {
 		if g := &t.Columns[i]; g.Generated != "" && g.ID != col.ID && g.State == catalog.Public && usesColumn(g.Generated, col.Name) {
 			return sqlstate.New(sqlstate.FeatureNotSupported, "cannot alter type of a column used by a generated column").

@@ -236,6 +236,14 @@ func (c *change) defaultsOf(seq *catalog.Table, going map[catalog.ID]bool, out *
 		}
 		for i := range u.Columns {
 			col := &u.Columns[i]
+			if col.State == catalog.Public && strings.Contains(col.OnUpdate, text) {
+				*out = append(*out, dependent{"ON UPDATE expression of column " + col.Name + " of table " + c.name(u), "sequence " + c.name(seq), func() error {
+					if mc := c.Catalog.Table(u.ID).Column(col.ID); mc != nil {
+						mc.OnUpdate = ""
+					}
+					return nil
+				}})
+			}
 			if col.State != catalog.Public || !strings.Contains(col.Default, text) {
 				continue
 			}

@@ -104,11 +104,11 @@ const (
 	// UnsatisfiableStaleness is CockroachDB's: no nearby replica can serve a read within its bound of staleness.
 	UnsatisfiableStaleness Code = "XCUBS"
 	// NotInHomeRegion and NoHomeRegion are CockroachDB's: a statement would leave its region, and the session forbids it (enforce_home_region).
-	NotInHomeRegion        Code = "XCHR1"
-	NoHomeRegion           Code = "XCHR2"
-	AdminShutdown          Code = "57P01"
-	CannotConnectNow       Code = "57P03"
-	IOError                Code = "58030"
+	NotInHomeRegion  Code = "XCHR1"
+	NoHomeRegion     Code = "XCHR2"
+	AdminShutdown    Code = "57P01"
+	CannotConnectNow Code = "57P03"
+	IOError          Code = "58030"
 	// SnapshotTooOld: versions that a read at that time would see were removed.
 	SnapshotTooOld    Code = "72000"
 	ProtocolViolation Code = "08P01"

@@ -750,12 +750,12 @@ func pgStats(r *reading) error {
 
 // defaultText is a stored default or generation expression as pg_get_expr writes it.
 func (f *Functions) defaultText(c *catalog.Column) string {
-	return parse.Display(f.sequenceNames(c), false)
+	return parse.Display(f.sequenceNames(defaultText(c)), false)
 }
 
 // sequenceNames writes a stored default as shown to users, with sequences by name.
-func (f *Functions) sequenceNames(c *catalog.Column) string {
-	s := f.shown(defaultText(c))
+func (f *Functions) sequenceNames(text string) string {
+	s := f.shown(text)
 	for {
 		i := strings.Index(s, "nextval('")
 		if i < 0 {
