@@ -41,6 +41,8 @@ type Binder struct {
 	Adding bool
 	// Refreshing allows writes to a materialized view, for REFRESH MATERIALIZED VIEW.
 	Refreshing bool
+	// Rehome gives new tables that are REGIONAL BY ROW a region column whose rows move to the gateway that updates them.
+	Rehome bool
 	// Room, if set, accounts for the memory of a bound statement. It fails when that is too much, and when the
 	// statement was cancelled. Nil sets no limit.
 	Room func(bytes int64) error

@@ -2,6 +2,7 @@ package bind
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
@@ -406,5 +407,28 @@ func (d *tableDef) setOnUpdate(n *tree.AlterTableSetOnUpdate, t *catalog.Table) 
 			raise(errTwoUpdates(col.Name))
 		}
 	}
-	return &SetOnUpdate{Column: col.Name, Expr: d.onUpdateText(n.Expr, col)}
+	text := d.onUpdateText(n.Expr, col)
+	if strings.Contains(text, rehome) && b.inForeignKey(t, col) {
+		raise(errRehomed(col.Name))
+	}
+	return &SetOnUpdate{Column: col.Name, Expr: text}
+}
+
+// inForeignKey reports whether a column is one of a foreign key, on either side.
+func (b *builder) inForeignKey(t *catalog.Table, col *catalog.Column) bool {
+	for i := range t.Foreign {
+		if slices.Contains(t.Foreign[i].Columns, col.ID) {
+			return true
+		}
+	}
+	for _, ref := range t.ReferencedBy {
+		child, err := b.View.TableByID(b.ctx, ref.Table)
+		check(err)
+		for i := range child.Foreign {
+			if k := &child.Foreign[i]; k.RefTable == t.ID && slices.Contains(k.RefColumns, col.ID) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -40,6 +40,9 @@ func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool, 
 		if !d.has(string(f)) {
 			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" referenced in foreign key constraint does not exist", f)
 		}
+		if rehomes(d.draft.ColumnByName(string(f))) {
+			raise(errRehomed(string(f)))
+		}
 		if c.OnUpdate >= catalog.Cascade && d.draft.ColumnByName(string(f)).OnUpdate != "" {
 			raise(errTwoUpdates(string(f)))
 		}
@@ -67,6 +70,9 @@ func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool, 
 	}
 	c.RefTable = ref
 	for _, t := range n.ToCols {
+		if ref != nil && rehomes(ref.ColumnByName(string(t))) || c.RefSelf && rehomes(d.draft.ColumnByName(string(t))) {
+			raise(errRehomed(string(t)))
+		}
 		c.RefColumns = append(c.RefColumns, string(t))
 	}
 	refName := d.name.Name

@@ -250,7 +250,12 @@ func (d *tableDef) byRow(ct *CreateTable, n *tree.Locality) {
 		if n.RegionalByRowColumn != "" {
 			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" in REGIONAL BY ROW AS does not exist", name)
 		}
-		d.add(b.homeColumn(enum))
+		home := b.homeColumn(enum)
+		if b.Rehome {
+			home.OnUpdate = b.homeText(rehome, enum)
+		}
+		d.add(home)
+		d.draft.Columns[len(d.draft.Columns)-1].OnUpdate = home.OnUpdate
 		return
 	}
 	mustHaveHomes(name, c.Type, enum)
@@ -259,11 +264,27 @@ func (d *tableDef) byRow(ct *CreateTable, n *tree.Locality) {
 
 // homeColumn is the hidden region column that a table gets if it has none.
 func (b *builder) homeColumn(enum *types.T) ColumnDef {
-	e, _, err := parse.ParseExpr(regionDefault)
+	return ColumnDef{Name: catalog.RegionColumn, Type: enum, NotNull: true, Hidden: true, Default: b.homeText(regionDefault, enum)}
+}
+
+// rehome is the value on update of the region column of a table whose rows move to the gateway that changes them (enable_auto_rehoming).
+const rehome = "rehome_row()"
+
+// homeText is the text to store of an expression for a region column.
+func (b *builder) homeText(text string, enum *types.T) string {
+	e, _, err := parse.ParseExpr(text)
 	check(err)
 	x := b.expr(&exprContext{scope: &scope{level: &level{}}, clause: "DEFAULT expressions", noSubquery: true, noColumns: true}, e)
-	return ColumnDef{Name: catalog.RegionColumn, Type: enum, NotNull: true, Hidden: true,
-		Default: scalar.FormatStored(&scalar.Cast{Arg: x, To: enum, Explicit: true})}
+	return scalar.FormatStored(&scalar.Cast{Arg: x, To: enum, Explicit: true})
+}
+
+// rehomes reports whether the rows of a table move by themselves, by the value on update of a column.
+func rehomes(c *catalog.Column) bool { return c != nil && strings.Contains(c.OnUpdate, rehome) }
+
+// errRehomed refuses a foreign key on a column that changes whenever a row does.
+func errRehomed(column string) error {
+	return sqlstate.New(sqlstate.InvalidTableDefinition, "column \"%s\" of a table whose rows are rehomed automatically cannot be part of a foreign key", column).
+		WithHint("Leave the region column out of the foreign key, or drop rehoming by ALTER TABLE ... ALTER COLUMN \"%s\" DROP ON UPDATE.", column)
 }
 
 // mustHaveHomes refuses a region column of another type than the enum of the regions.

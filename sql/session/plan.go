@@ -65,7 +65,8 @@ func (s *Session) planFor(ctx context.Context, stmt *parse.Statement, params []*
 
 // binder makes a binder over the session's present view.
 func (s *Session) binder(params []*types.T) *bind.Binder {
-	return &bind.Binder{View: s.view(), Registry: s.srv.Registry, ParamTypes: params, Location: s.location, Names: &s.env}
+	return &bind.Binder{View: s.view(), Registry: s.srv.Registry, ParamTypes: params, Location: s.location, Names: &s.env,
+		Rehome: s.setting("enable_auto_rehoming") == "on"}
 }
 
 // planRoom accounts for one plan in the running statement's memory.

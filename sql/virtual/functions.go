@@ -611,10 +611,13 @@ func (p *Provider) CreateStatement(ctx context.Context, f *Functions, id uint32)
 	var lines []string
 	for i := range t.Columns {
 		c := &t.Columns[i]
-		if c.Hidden || c.State != catalog.Public {
+		if c.Hidden && c.OnUpdate == "" || c.State != catalog.Public {
 			continue // a hidden region column comes with the locality
 		}
 		l := Quote(c.Name) + " " + f.typeName(c.Type)
+		if c.Hidden {
+			l += " NOT VISIBLE"
+		}
 		if c.NotNull {
 			l += " NOT NULL"
 		}

@@ -74,6 +74,7 @@ var All = []Definition{
 	{Name: "default_transaction_use_follower_reads", Default: "off", Domain: boolean, Category: aboutStatements, About: "New transactions are READ ONLY, and read at follower_read_timestamp()."},
 	{Name: "effective_cache_size", Default: "4GB", Domain: size(8<<10, 1, math.MaxInt32), Category: aboutCosts, About: noEffect},
 	{Name: "effective_io_concurrency", Default: "1", Domain: integer(0, 1000), Category: "Resource Usage / Asynchronous Behavior", About: noEffect},
+	{Name: "enable_auto_rehoming", Default: "off", Domain: boolean, Category: aboutStatements, About: "Rows of new tables that are REGIONAL BY ROW move to the region from which they are updated."},
 	{Name: "enable_bitmapscan", Default: "on", Domain: boolean, Category: aboutPlans, About: noEffect},
 	{Name: "enable_hashagg", Default: "on", Domain: boolean, Category: aboutPlans, About: noEffect},
 	{Name: "enable_hashjoin", Default: "on", Domain: boolean, Category: aboutPlans, About: noEffect},

@@ -1,0 +1,97 @@
+package simcluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// TestRehoming: clients in three regions update rows of a table with auto-rehoming, while leases move. No row is lost or doubled, no update is lost, and a row
+// ends in the region from which it was updated last.
+func TestRehoming(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		c := threeContinents(t)
+		root := connect(t, c, 0)
+		exec(t, root, `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		admin := connectTo(t, c, 0, "movr")
+		exec(t, admin, "SET enable_auto_rehoming = on")
+		exec(t, admin, `CREATE TABLE users (id int PRIMARY KEY, email text UNIQUE, n int NOT NULL DEFAULT 0) LOCALITY REGIONAL BY ROW`)
+		const rows = 6
+		exec(t, admin, fmt.Sprintf("INSERT INTO users (id, email) SELECT g, 'e' || g FROM generate_series(0, %d) g", rows-1))
+		homed(t, c, admin, "users", 3, 2)
+		var mu sync.Mutex
+		var done, unknown [rows]int
+		var clients sync.WaitGroup
+		for i := range 9 {
+			level := []string{"serializable", "repeatable read", "read committed"}[i%3]
+			clients.Go(func() {
+				rng := rand.New(rand.NewPCG(1, uint64(i)))
+				conn, err := c.Connect(ctx, i, "movr")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close(ctx)
+				exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
+				for range 10 {
+					id := rng.IntN(rows)
+					q := []string{
+						fmt.Sprintf("UPDATE users SET n = n + 1 WHERE id = %d", id),
+						fmt.Sprintf("UPDATE users SET n = n + 1 WHERE email = 'e%d'", id),
+						fmt.Sprintf("INSERT INTO users (id) VALUES (%d) ON CONFLICT (id) DO UPDATE SET n = users.n + 1", id),
+					}[rng.IntN(3)]
+					tag, err := conn.Exec(ctx, q)
+					var pg *pgconn.PgError
+					mu.Lock()
+					switch {
+					case err == nil && tag.RowsAffected() == 1:
+						done[id]++
+					case err == nil:
+						t.Errorf("at %s: %s changed %d rows", level, q, tag.RowsAffected())
+					case errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01"):
+					case errors.As(err, &pg) && pg.Code == "40003":
+						unknown[id]++
+					default:
+						t.Errorf("at %s: %s: %v", level, q, err)
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		clients.Wait()
+		for _, index := range []string{"users_pkey", "users_email_key"} {
+			var all, different int
+			if err := admin.QueryRow(ctx, "SELECT count(*), count(DISTINCT id) FROM users@"+index).Scan(&all, &different); err != nil || all != rows || different != rows {
+				t.Errorf("%s has %d entries of %d rows, want %d: %v", index, all, different, rows, err)
+			}
+		}
+		updates := 0
+		for id := range rows {
+			var n int
+			if err := admin.QueryRow(ctx, "SELECT n FROM users WHERE id = $1", id).Scan(&n); err != nil || n < done[id] || n > done[id]+unknown[id] {
+				t.Errorf("row %d was updated %d times, and has %d: %v", id, done[id], n, err)
+			}
+			updates += n
+		}
+		t.Log(updates, "updates")
+		if updates < 30 {
+			t.Error("too few updates")
+		}
+		for i, region := range map[int]string{0: "us-east1", 3: "us-west1", 6: "europe-west1"} {
+			conn := connectTo(t, c, i, "movr")
+			var home string
+			if err := conn.QueryRow(ctx, "UPDATE users SET n = n + 1 WHERE id = 0 RETURNING crdb_region").Scan(&home); err != nil || home != region {
+				t.Errorf("an update from %s homes a row in %s: %v", region, home, err)
+			}
+		}
+	})
+}
