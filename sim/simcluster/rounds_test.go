@@ -122,6 +122,62 @@ func TestPredictedRounds(t *testing.T) {
 	})
 }
 
+// TestPredictedRoundsByRow: of rows with a home EXPLAIN predicts how many wide-area rounds there are at least and at most, those of uniqueness checks and
+// foreign keys among them, and no other number takes place.
+func TestPredictedRoundsByRow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := threeContinents(t)
+		root := connect(t, c, 0)
+		exec(t, root, `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		conn := connectTo(t, c, 0, "movr")
+		exec(t, conn, "SET search_path = public") // see TestPredictedRounds
+		exec(t, conn, `CREATE TABLE users (id int PRIMARY KEY, email text UNIQUE, name text) LOCALITY REGIONAL BY ROW`)
+		exec(t, conn, `CREATE TABLE rides (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), rider int REFERENCES users) LOCALITY REGIONAL BY ROW`)
+		exec(t, conn, `INSERT INTO users (id, email, crdb_region) VALUES (1, 'a', 'us-east1'), (2, 'b', 'us-west1'), (3, 'c', 'europe-west1')`)
+		homed(t, c, conn, "users", 3, 2)
+		homed(t, c, conn, "rides", 3, 1)
+		time.Sleep(10 * time.Second)
+		for _, x := range []struct {
+			sql, predicted, actual string
+		}{
+			{"SELECT * FROM users WHERE id = 1", "0 to 1", "0"},
+			{"SELECT * FROM users WHERE id = 2", "0 to 1", "1"},
+			{"SELECT email FROM users WHERE email = 'c'", "0 to 1", "1"},
+			{"SELECT * FROM users WHERE email = 'a'", "0 to 2", "0"},
+			{"SELECT * FROM users WHERE email = 'b'", "0 to 2", "2"},
+			{"SELECT u.* FROM (VALUES (1), (3)) v (id) JOIN users u ON u.id = v.id", "0 to 1", "1"},
+			{"SELECT * FROM users WHERE crdb_region = 'us-east1' AND id = 1", "0", "0"},
+			{"INSERT INTO users (id, email) VALUES (4, 'd')", "1", "1"},
+			{"INSERT INTO users (id, email, crdb_region) VALUES (5, 'e', 'us-west1')", "2", "2"},
+			{"INSERT INTO rides (rider) VALUES (1)", "0 to 1", "0"},
+			{"INSERT INTO rides (rider) VALUES (3)", "0 to 1", "1"},
+			{"INSERT INTO rides (id, rider) VALUES ('00000000-0000-0000-0000-000000000001', 3)", "1", "1"},
+			{"UPDATE users SET name = 'x' WHERE id = 1", "0 to 2", "0"},
+			{"UPDATE users SET name = 'x' WHERE id = 2", "0 to 2", "2"},
+			{"UPDATE users SET email = 'y' WHERE id = 1", "1 to 3", "1"},
+			{"UPDATE users SET name = 'x' WHERE crdb_region = 'us-east1' AND id = 1", "0", "0"},
+			{"DELETE FROM rides WHERE crdb_region = 'us-east1' AND id = '00000000-0000-0000-0000-000000000001'", "0", "0"},
+		} {
+			explained := plain(t, conn, "EXPLAIN "+x.sql)
+			time.Sleep(time.Second)
+			lines := plain(t, conn, "EXPLAIN ANALYZE "+x.sql)
+			time.Sleep(time.Second)
+			predicted, actual := footer(t, explained, "wide-area rounds"), footer(t, lines, "wide-area rounds that took place")
+			t.Logf("%-60s predicted %s in %s, took %s", x.sql, predicted, footer(t, explained, "predicted latency"), actual)
+			if predicted != x.predicted || actual != x.actual {
+				t.Errorf("%s: predicted %s rounds, %s took place; want %s, %s\n%s", x.sql, predicted, actual, x.predicted, x.actual, strings.Join(lines, "\n"))
+			}
+		}
+		exec(t, conn, "SET max_wide_area_rounds = 0")
+		_, err := conn.Exec(context.Background(), "INSERT INTO users (id, email) VALUES (6, 'f')")
+		var refused *pgconn.PgError
+		if !errors.As(err, &refused) || refused.Code != "54000" || !strings.Contains(refused.Message, "would take 1 wide-area rounds") {
+			t.Errorf("a round for uniqueness was not refused: %v", err)
+		}
+		exec(t, conn, "UPDATE users SET name = 'x' WHERE crdb_region = 'us-east1' AND id = 1")
+	})
+}
+
 // TestDuplicateIndexes: of two indexes with the same columns, and leaseholders in two regions, a gateway reads the one that is near, and so takes no
 // wide-area round (CRDB'20 2.3.1). When a lease moves, plans of before are made anew.
 func TestDuplicateIndexes(t *testing.T) {

@@ -1,6 +1,8 @@
 package exec
 
 import (
+	"slices"
+
 	"meridian/sql/catalog"
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
@@ -103,6 +105,11 @@ func (b *builder) update(n *opt.UpdateNode, at place) (op, error) {
 		assigned[c.Ordinal] = true
 	}
 	o.notNull, o.changed = o.w.affected(assigned)
+	same := make(map[*indexWriter]bool) // a row that keeps its key looks for no other
+	for _, iw := range o.changed {
+		same[iw] = !slices.ContainsFunc(iw.index.UserColumns(), func(c catalog.IndexColumn) bool { return assigned[o.w.table.Ordinal(c.Column)] })
+	}
+	b.looksFor(n, o.w, o.changed, same)
 	width := len(o.old)
 	l := layout{}.add(0, s.New).add(width, n.Input.Columns())
 	if o.checks, err = b.checks(s.Checks, l); err != nil {

@@ -117,7 +117,31 @@ type Program struct {
 	mutates, nested bool
 	writers         []*tableWriter
 	reads           []read
-	pool            sync.Pool
+	// checks are what mutations look for in all regions.
+	checks map[opt.Node]opt.Checks
+	pool   sync.Pool
+}
+
+// Checks tells what a mutation of the plan looks for in all regions before it writes.
+func (p *Program) Checks(n opt.Node) opt.Checks { return p.checks[n] }
+
+// looksFor notes what a mutation looks for: keys of indexes, apart from those that no other row has, and parents.
+func (b *builder) looksFor(n opt.Node, w *tableWriter, indexes []*indexWriter, unchecked map[*indexWriter]bool) {
+	var c opt.Checks
+	for _, iw := range indexes {
+		if iw.world != nil && !unchecked[iw] {
+			c.Keys = append(c.Keys, iw.index)
+		}
+	}
+	for _, o := range w.out {
+		if o.regions != nil {
+			c.Homed = append(c.Homed, o.parent.ID)
+		}
+	}
+	if b.prog.checks == nil {
+		b.prog.checks = make(map[opt.Node]opt.Checks)
+	}
+	b.prog.checks[n] = c
 }
 
 // Build compiles a plan.

@@ -1,8 +1,10 @@
 package opt
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"meridian/encoding"
 	"meridian/sql/catalog"
@@ -15,6 +17,19 @@ import (
 type Region struct {
 	// Distance is that of the rows of an index, or a part of them; nil: all are near. It is called often and must not wait.
 	Distance func(Place) Distance
+	// Gateway is the region of the gateway, if it has one, and Checks tells what a mutation looks for before it writes; nil: nothing. Only predictions
+	// use them.
+	Gateway string
+	Checks  func(Node) Checks
+	// Params are the values of the plan's parameters, as far as they are known.
+	Params []types.Datum
+}
+
+// Checks are what a mutation looks for in all regions.
+type Checks struct {
+	// Keys are the indexes whose keys must not be in other regions than the row's, and Homed the parents of foreign keys that are REGIONAL BY ROW.
+	Keys  []*catalog.Index
+	Homed []catalog.ID
 }
 
 // Place is rows of an index.
@@ -51,21 +66,36 @@ const costMicro = costRequest / 20
 
 func wide(micros float64) bool { return micros > WideArea }
 
-// trip is a number of requests to other regions, each of which is sent when the one before was answered, and how long they take.
+// trip is a number of requests to other regions, each of which is sent when the one before was answered, and how long they take: at most, as far as rows may
+// be in the gateway's region, and at least.
 type trip struct {
-	rounds float64
-	micros float64
+	rounds, micros           float64
+	leastRounds, leastMicros float64
 }
 
-func (t trip) plus(x trip) trip       { return trip{t.rounds + x.rounds, t.micros + x.micros} }
-func (t trip) times(n float64) trip   { return trip{t.rounds * n, t.micros * n} }
-func (t trip) farther(x trip) trip    { return trip{max(t.rounds, x.rounds), max(t.micros, x.micros)} }
+func sure(rounds, micros float64) trip { return trip{rounds, micros, rounds, micros} }
+
+// perhaps is a trip that may not be necessary.
+func (t trip) perhaps() trip { return trip{rounds: t.rounds, micros: t.micros} }
+
+func (t trip) plus(x trip) trip {
+	return trip{t.rounds + x.rounds, t.micros + x.micros, t.leastRounds + x.leastRounds, t.leastMicros + x.leastMicros}
+}
+
+func (t trip) times(n float64) trip {
+	return trip{t.rounds * n, t.micros * n, t.leastRounds * n, t.leastMicros * n}
+}
+
+func (t trip) farther(x trip) trip {
+	return trip{max(t.rounds, x.rounds), max(t.micros, x.micros), max(t.leastRounds, x.leastRounds), max(t.leastMicros, x.leastMicros)}
+}
+
 func (t trip) cost() float64          { return t.micros * costMicro }
 func onceFar(micros float64) (t trip) { return timesFar(1, micros) }
 
 func timesFar(n, micros float64) (t trip) {
 	if wide(micros) {
-		t = trip{n, n * micros}
+		t = sure(n, n*micros)
 	}
 	return t
 }
@@ -78,7 +108,7 @@ func (r *Region) distanceOf(t *catalog.Table, ix *catalog.Index, spans []IndexSp
 	var seen [][]byte
 	var out Distance
 	for i := range spans {
-		prefix := spanPrefix(t, ix, &spans[i])
+		prefix := r.spanPrefix(t, ix, &spans[i])
 		if slices.ContainsFunc(seen, func(p []byte) bool { return string(p) == string(prefix) }) {
 			continue
 		}
@@ -111,11 +141,14 @@ func (d Distance) with(x Distance) Distance {
 }
 
 // spanPrefix is the part of the keys of a span that is known when it is planned: constants for the first columns of the index.
-func spanPrefix(t *catalog.Table, ix *catalog.Index, s *IndexSpan) (prefix []byte) {
+func (r *Region) spanPrefix(t *catalog.Table, ix *catalog.Index, s *IndexSpan) (prefix []byte) {
 	cols := indexColumns(t, ix)
 	for i, e := range s.Equal {
 		if i >= len(cols) || i < len(s.Modes) && s.Modes[i] != SpanValue {
 			break
+		}
+		if p, ok := e.(*scalar.Placeholder); ok && p.Index < len(r.Params) {
+			e = &scalar.Const{Value: r.Params[p.Index], T: p.T}
 		}
 		next, ok := appendConstant(prefix, e, t.Column(cols[i].Column).Type, cols[i].Desc)
 		if !ok {
@@ -192,7 +225,7 @@ func scanTrip(n *IndexScan, d Distance, reads, width float64) trip {
 	}
 	t := timesFar(max(pages, 1), micros)
 	if n.AsOf.IsZero() {
-		t = t.farther(trip{float64(d.Ranges), d.Sum})
+		t = t.farther(sure(float64(d.Ranges), d.Sum))
 	}
 	return t
 }
@@ -229,7 +262,7 @@ func (o *optimizer) farCost(s *Scan, ix *catalog.Index, spans []IndexSpan, t tri
 func writeTrip(d Distance) trip {
 	t := onceFar(d.Leaseholder)
 	if d.WideQuorum {
-		t = t.plus(trip{1, d.Quorum})
+		t = t.plus(sure(1, d.Quorum))
 	}
 	return t
 }
@@ -237,21 +270,31 @@ func writeTrip(d Distance) trip {
 // Prediction is what a plan is expected to wait for when its gateway runs it as a transaction of its own.
 type Prediction struct {
 	// Rounds is the number of requests to other regions of which each is sent after the one before was answered, those by which replicas in
-	// other regions agree to a write included. Requests at the same time are one round.
-	Rounds int
-	// Micros is the time that they take, in microseconds: what the statement takes at least.
-	Micros float64
+	// other regions agree to a write included. Requests at the same time are one round. LeastRounds is their number if all rows that may be in the
+	// gateway's region are.
+	Rounds, LeastRounds int
+	// Micros is the time that they take, in microseconds: what the statement takes at least. LeastMicros is that of LeastRounds.
+	Micros, LeastMicros float64
 	// Regions are those that are asked.
 	Regions []string
 	// Of is the table whose rows take most of the rounds; empty: none does.
 	Of string
 }
 
+// Text is the number of rounds, or the least and the greatest: "0 to 1".
+func (p Prediction) Text() string {
+	if p.LeastRounds < p.Rounds {
+		return fmt.Sprintf("%d to %d", p.LeastRounds, p.Rounds)
+	}
+	return strconv.Itoa(p.Rounds)
+}
+
 // Predict computes the requests of a plan by the distances of the moment, which may be others than those that it was made by. It is pure.
 func (p *Plan) Predict(r Region) Prediction {
 	x := predictor{region: &r, explain: explainer{meta: p.Meta, names: make(map[string]ColumnID)}}
 	t := x.node(p.Root)
-	return Prediction{Rounds: int(math.Ceil(t.rounds - 1e-9)), Micros: t.micros, Regions: x.regions, Of: x.of}
+	whole := func(rounds float64) int { return int(math.Ceil(rounds - 1e-9)) }
+	return Prediction{Rounds: whole(t.rounds), LeastRounds: whole(t.leastRounds), Micros: t.micros, LeastMicros: t.leastMicros, Regions: x.regions, Of: x.of}
 }
 
 type predictor struct {
@@ -286,6 +329,9 @@ func (x *predictor) node(n Node) (sum trip) {
 	}
 	for i, in := range inputs {
 		t := x.node(in.node)
+		if _, near := n.(*LocalitySearch); near && i > 0 {
+			t = t.perhaps()
+		}
 		switch {
 		case in.label == "correlated subquery" && len(inputs) > 1:
 			t = t.times(max(inputs[0].node.Estimate().Rows, 1))
@@ -305,27 +351,28 @@ func (x *predictor) node(n Node) (sum trip) {
 			spans = spansOf(n.Table, s.Index, n.Table.Primary(), s.Spans)
 		}
 		d := r.distanceOf(n.Table, n.Table.Primary(), spans)
-		sum = sum.plus(x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows)))
+		t := x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows))
+		if _, near := n.Input.(*LocalitySearch); near {
+			t = t.perhaps() // rows are where their entries are
+		}
+		sum = sum.plus(t)
 	case *LookupJoin:
 		d := r.distanceOf(n.Table, n.Index, n.Spans)
 		sum = sum.plus(x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows*float64(max(len(n.Spans), 1)))))
 		if n.Remote != nil { // for the rows without a match, after the others
 			d := r.distanceOf(n.Table, n.Index, n.Remote)
-			sum = sum.plus(x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows*float64(len(n.Remote)))))
+			sum = sum.plus(x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows*float64(len(n.Remote)))).perhaps())
 		}
 	case *InsertNode:
 		sum = sum.plus(x.insert(n))
 	case *UpdateNode:
-		var first []byte
-		if !slices.ContainsFunc(n.Stmt.Set, func(s SetColumn) bool { return s.Ordinal == firstOrdinal(n.Stmt.Table) }) {
-			first = x.firstValue(n.Stmt.Table, n.Input)
-		}
+		moves := slices.ContainsFunc(n.Stmt.Set, func(s SetColumn) bool { return s.Ordinal == firstOrdinal(n.Stmt.Table) })
 		set := func(id catalog.ColumnID) bool {
 			return slices.ContainsFunc(n.Stmt.Set, func(s SetColumn) bool { return n.Stmt.Table.Columns[s.Ordinal].ID == id })
 		}
-		sum = sum.plus(x.parents(n.Stmt.Table, set)).plus(x.writes(n.Stmt.Table, first))
+		sum = sum.plus(x.checks(n, n.Stmt.Table, nil, set)).plus(x.changes(n.Stmt.Table, n.Input, moves))
 	case *DeleteNode:
-		sum = sum.plus(x.writes(n.Stmt.Table, x.firstValue(n.Stmt.Table, n.Input)))
+		sum = sum.plus(x.changes(n.Stmt.Table, n.Input, false))
 		var children trip
 		for _, ref := range n.Stmt.Table.ReferencedBy {
 			if r.Distance != nil {
@@ -368,18 +415,71 @@ func (x *predictor) insert(n *InsertNode) (sum trip) {
 		}
 		sum = sum.plus(reads)
 	}
-	return sum.plus(x.parents(t, func(catalog.ColumnID) bool { return true })).plus(x.writes(t, x.insertedFirst(n)))
+	first := x.insertedFirst(n)
+	return sum.plus(x.checks(n, t, first, func(catalog.ColumnID) bool { return true })).plus(x.writes(t, first))
 }
 
-// parents is the lookup of the rows that foreign keys refer to, all at once.
-func (x *predictor) parents(t *catalog.Table, set func(catalog.ColumnID) bool) (far trip) {
+// checks is the lookup of the rows that foreign keys refer to, all at once, and of keys in other regions than that of the rows, home if it is known
+// (encoded). Both are one round, unless there is nothing to look for in other regions: then a parent with a home is looked for near the row first.
+func (x *predictor) checks(n Node, t *catalog.Table, home []byte, set func(catalog.ColumnID) bool) (far trip) {
+	if x.region.Distance == nil {
+		return trip{}
+	}
+	var c Checks
+	if x.region.Checks != nil {
+		c = x.region.Checks(n)
+	}
+	var near trip
 	for i := range t.Foreign {
-		if fk := &t.Foreign[i]; x.region.Distance != nil && slices.ContainsFunc(fk.Columns, set) {
-			d := x.region.Distance(Place{Table: fk.RefTable})
+		fk := &t.Foreign[i]
+		if !slices.ContainsFunc(fk.Columns, set) {
+			continue
+		}
+		d := x.region.Distance(Place{Table: fk.RefTable})
+		ask := x.asks(t, d, onceFar(d.Leaseholder))
+		if slices.Contains(c.Homed, fk.RefTable) {
+			near = near.farther(ask.perhaps())
+		} else {
+			far = far.farther(ask)
+		}
+	}
+	if len(c.Keys) == 0 {
+		return far.plus(near)
+	}
+	for _, ix := range c.Keys {
+		for _, v := range t.Regions() {
+			elsewhere := []IndexSpan{{Equal: []scalar.Expr{regionConst(t.Column(t.RegionColumn).Type, v)}}}
+			if home != nil && string(x.region.spanPrefix(t, ix, &elsewhere[0])) == string(home) {
+				continue
+			}
+			d := x.region.distanceOf(t, ix, elsewhere)
 			far = far.farther(x.asks(t, d, onceFar(d.Leaseholder)))
 		}
 	}
+	return far.farther(near)
+}
+
+// changes is writes of rows that an operator reads. Those that are looked for in the gateway's region first may be there.
+func (x *predictor) changes(t *catalog.Table, in Node, moves bool) trip {
+	if moves {
+		return x.writes(t, nil)
+	}
+	first := x.firstValue(t, in)
+	if !x.nearFirst(in) {
+		return x.writes(t, first)
+	}
+	near, far := x.writes(t, first), x.writes(t, nil)
+	far.leastRounds, far.leastMicros = near.leastRounds, near.leastMicros
 	return far
+}
+
+// nearFirst reports whether an operator's rows come from a locality optimized search.
+func (x *predictor) nearFirst(n Node) bool {
+	if _, ok := n.(*LocalitySearch); ok {
+		return true
+	}
+	_, _, inputs := x.explain.parts(n)
+	return len(inputs) > 0 && x.nearFirst(inputs[0].node)
 }
 
 // writes is one batch of writes to all indexes of a table, sent to all of their ranges at once, with the commit. first is the value of the
@@ -422,7 +522,7 @@ func (x *predictor) firstValue(t *catalog.Table, n Node) (v []byte) {
 				return nil
 			}
 			one := IndexSpan{Equal: equal[:1], Modes: s.Spans[i].Modes}
-			p := spanPrefix(t, s.Index, &one)
+			p := x.region.spanPrefix(t, s.Index, &one)
 			if p == nil || v != nil && string(p) != string(v) {
 				return nil
 			}
@@ -453,7 +553,7 @@ func (x *predictor) insertedFirst(n *InsertNode) (v []byte) {
 				if c, ok := p.Exprs[i].(*scalar.Column); ok {
 					col = c.ID
 				} else {
-					v, _ = appendConstant(nil, p.Exprs[i], t, desc)
+					v, _ = x.homeOf(n.Stmt.Table, p.Exprs[i], t, desc)
 					return v
 				}
 			}
@@ -465,7 +565,7 @@ func (x *predictor) insertedFirst(n *InsertNode) (v []byte) {
 				if i < 0 {
 					return nil
 				}
-				one, ok := appendConstant(nil, row[i], t, desc)
+				one, ok := x.homeOf(n.Stmt.Table, row[i], t, desc)
 				if !ok || v != nil && string(one) != string(v) {
 					return nil
 				}
@@ -475,4 +575,23 @@ func (x *predictor) insertedFirst(n *InsertNode) (v []byte) {
 		}
 		return nil
 	}
+}
+
+// homeOf is the encoded value of an expression, if it is known when the plan is made: a constant, or the gateway's region.
+func (x *predictor) homeOf(of *catalog.Table, e scalar.Expr, t *types.T, desc bool) ([]byte, bool) {
+	here := false
+	scalar.Walk(e, func(e scalar.Expr) bool {
+		c, ok := e.(*scalar.Call)
+		here = here || ok && c.Func.Name == "gateway_region"
+		return true
+	})
+	if !here || !of.ByRow() {
+		return appendConstant(nil, e, t, desc)
+	}
+	for _, v := range of.Regions() {
+		if v.Label == x.region.Gateway {
+			return appendConstant(nil, regionConst(t, v), t, desc)
+		}
+	}
+	return nil, false
 }

@@ -539,7 +539,7 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 	opts := opt.ExplainOptions{Verbose: c.Verbose, Costs: c.Costs == nil || *c.Costs}
 	var footer []string
 	var rounds *route.Trace
-	expected, far, err := s.predict(ctx, p)
+	expected, far, err := s.predict(ctx, p, nil)
 	if err != nil {
 		return err
 	}

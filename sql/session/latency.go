@@ -12,6 +12,7 @@ import (
 	"meridian/sql/opt"
 	"meridian/sql/session/plan"
 	"meridian/sql/sqlstate"
+	"meridian/sql/types"
 )
 
 // Latencies of plans: what the optimizer knows of distances, the prediction of wide-area rounds that EXPLAIN shows, and their limit
@@ -25,14 +26,14 @@ const (
 
 // predict computes the wide-area rounds of a plan by the distances of this moment, after it has looked up the ranges that the gateway
 // does not know. ok is false if no node is far.
-func (s *Session) predict(ctx context.Context, p *plan.Plan) (x opt.Prediction, ok bool, err error) {
+func (s *Session) predict(ctx context.Context, p *plan.Plan, params []types.Datum) (x opt.Prediction, ok bool, err error) {
 	region := s.srv.Ranges.Distances()
 	if region.Distance == nil || p.Program == nil {
 		return x, false, nil
 	}
 	physical := p.Program.Plan()
 	var places []opt.Place
-	physical.Predict(opt.Region{Distance: func(at opt.Place) opt.Distance {
+	physical.Predict(opt.Region{Gateway: s.srv.Region, Checks: p.Program.Checks, Params: params, Distance: func(at opt.Place) opt.Distance {
 		places = append(places, at)
 		return opt.Distance{}
 	}})
@@ -49,6 +50,7 @@ func (s *Session) predict(ctx context.Context, p *plan.Plan) (x opt.Prediction, 
 			return d
 		}
 	}
+	region.Gateway, region.Checks, region.Params = s.srv.Region, p.Program.Checks, params
 	return physical.Predict(region), true, nil
 }
 
@@ -62,7 +64,7 @@ func (s *Session) readsClosed(p *plan.Plan) bool {
 }
 
 // limitRounds refuses a plan that is expected to take more wide-area rounds than the session allows.
-func (s *Session) limitRounds(ctx context.Context, p *plan.Plan) error {
+func (s *Session) limitRounds(ctx context.Context, p *plan.Plan, params []types.Datum) error {
 	text := s.setting(maxRounds)
 	if text == noMaxRounds || p.Program == nil {
 		return nil
@@ -71,11 +73,11 @@ func (s *Session) limitRounds(ctx context.Context, p *plan.Plan) error {
 	if err != nil || most < 0 {
 		return nil
 	}
-	x, ok, err := s.predict(ctx, p)
+	x, ok, err := s.predict(ctx, p, params)
 	if err != nil || !ok || x.Rounds <= most {
 		return err
 	}
-	e := sqlstate.New(sqlstate.ProgramLimitExceeded, "the statement would take %d wide-area rounds, and %s allows %d", x.Rounds, maxRounds, most)
+	e := sqlstate.New(sqlstate.ProgramLimitExceeded, "the statement would take %s wide-area rounds, and %s allows %d", x.Text(), maxRounds, most)
 	where := ""
 	if x.Of != "" {
 		where = fmt.Sprintf(" for rows of table \"%s\"", x.Of)
@@ -98,8 +100,13 @@ func explainRounds(x opt.Prediction, trace *route.Trace) (lines []string, fields
 		lines = append(lines, name+": "+text)
 		fields = append(fields, field{title, value})
 	}
-	add("wide-area rounds", "Wide-Area Rounds", strconv.Itoa(x.Rounds), wholeNumber(int64(x.Rounds)))
-	add("predicted latency", "Predicted Latency", shownLatency(x.Micros), float(x.Micros/1000, 3))
+	rounds, latency := x.Text(), shownLatency(x.Micros)
+	if x.LeastRounds < x.Rounds {
+		latency = strings.TrimSuffix(shownLatency(x.LeastMicros), " ms") + " to " + latency
+		fields = append(fields, field{"Least Wide-Area Rounds", wholeNumber(int64(x.LeastRounds))})
+	}
+	add("wide-area rounds", "Wide-Area Rounds", rounds, wholeNumber(int64(x.Rounds)))
+	add("predicted latency", "Predicted Latency", latency, float(x.Micros/1000, 3))
 	if trace != nil {
 		n, regions := trace.Rounds(), trace.Regions()
 		add("wide-area rounds that took place", "Actual Wide-Area Rounds", strconv.Itoa(n), wholeNumber(int64(n)))

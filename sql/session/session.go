@@ -569,7 +569,7 @@ func (s *Session) prepareQuery(ctx context.Context, p *plan.Plan, params []types
 			return nil, err
 		}
 	}
-	if err := s.limitRounds(ctx, p); err != nil {
+	if err := s.limitRounds(ctx, p, params); err != nil {
 		return nil, err
 	}
 	if q.AsOf != nil {

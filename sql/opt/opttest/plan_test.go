@@ -89,7 +89,7 @@ func TestPlans(t *testing.T) {
 				head := ""
 				if td.HasArg("latency") {
 					x := p.Predict(d.region())
-					head = fmt.Sprintf("rounds: %d, latency: %.0f ms, regions: %s, of: %s\n", x.Rounds, x.Micros/1000, strings.Join(x.Regions, ", "), x.Of)
+					head = fmt.Sprintf("rounds: %s, latency: %.0f ms, regions: %s, of: %s\n", x.Text(), x.Micros/1000, strings.Join(x.Regions, ", "), x.Of)
 				}
 				return head + strings.Join(opt.Explain(p, opt.ExplainOptions{Costs: td.HasArg("costs"), Verbose: td.HasArg("verbose")}), "\n") + "\n"
 			case "query":
