@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"time"
 
 	"meridian/admission"
 	"meridian/clock"
@@ -65,7 +66,7 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		now = db.o.Clock.Now()
 		t.leader.HeldInRange(one && db.o.Ranges.OneRange(t.leader.HeldBounds(t.core.WriteBounds())))
 	}
-	if one && t.leader.Ahead() {
+	if db.o.Ranges != nil && t.core.MayCommitInOnePhase() && len(t.flights) == 0 && !t.elsewhere() && (t.leader.Ahead() || t.aged()) {
 		if first, last, ok := t.leader.ReadBounds(t.core.WriteBounds()); ok {
 			t.leader.Carry(db.o.Ranges.OneRange(first, last))
 		}
@@ -141,6 +142,15 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		db.metrics.TwoPhaseCommits.Add(1)
 	}
 	return t.commitWait(ctx, at.Forward(t.core.Txn().ReadTimestamp))
+}
+
+// carryAfter is the age at which a transaction's commit carries its refresh: others are likely to have read by then what it writes, or the range to have closed
+// it. A transaction that waits for no other region and no lock is younger.
+const carryAfter = 20 * time.Millisecond
+
+// aged reports whether the commit is likely to have to move because the transaction has taken long.
+func (t *Txn) aged() bool {
+	return t.db.o.Clock.Now().Wall-t.core.Txn().MinTimestamp.Wall > int64(carryAfter)
 }
 
 // commitWait (txn.TX8) returns when the gateway's clock has passed the timestamps at which the transaction has written or read: from then

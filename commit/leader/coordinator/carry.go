@@ -6,11 +6,14 @@ import (
 	"meridian/kv"
 )
 
-// A transaction that writes to a range which closes the future commits later than it has read, each time (CRDB'22 §6.2.1). To be refused, to
-// refresh what it has read, and to come again would take two round trips more, and from far away the range has closed more by then.
+// A transaction that writes to a range which closes the future commits later than it has read, each time (CRDB'22 §6.2.1). So does one that has taken
+// long, if its rows are hot: others have read them by then. To be refused, to refresh what it has read, and to come again would take two round trips more, with its
+// locks held, and from far away there are further reads by then, or the range has closed more.
 //
-//	coordinator.CO12 (I3): A commit in one phase carries the refresh of all that the transaction has read, if that lies in the same range. The
-//	    range may then move the read timestamp by itself: it refreshes and writes in one evaluation, under latches for both.
+//	coordinator.CO12 (I3): A commit whose writes lie in one range carries the refresh of all that the transaction has read, if that lies in the same range. The
+//	    range may then move the read timestamp by itself: it refreshes and writes in one evaluation, under latches for both. This holds for a commit in one
+//	    phase, and for one that also ends a record, which a transaction has after a second. If the router has to divide the batch, no part is
+//	    moved, so the refresh is that of an empty interval, which can't fail: where one has failed, nothing of the batch was done.
 
 // maxCarried bounds the spans of a refresh that a commit carries.
 const maxCarried = 64
@@ -66,7 +69,7 @@ func (c *Coordinator) carried(writes []kv.Request) []kv.Request {
 // carriedFails takes an error of a commit that carried its refresh.
 func (c *Coordinator) carriedFails(err error) (error, bool) {
 	s := &c.commit
-	if !s.carries || s.stage != stageOnePhase {
+	if !s.carries || s.stage != stageOnePhase && s.stage != stageParallel {
 		return nil, false
 	}
 	if _, changed := unwrap(err).(*kv.RefreshFailedError); changed {

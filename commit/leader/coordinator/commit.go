@@ -235,7 +235,7 @@ func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 	case stageParallel:
 		e := c.endTxn()
 		e.InFlight = append(c.core.InFlight(nil, kv.Leader, s.writes), s.beside...)
-		b.Requests = append(s.writes, e)
+		b.Requests = append(c.carried(s.writes), e)
 	case stageRecord:
 		e := c.endTxn()
 		e.InFlight = c.core.InFlight(nil, kv.Leader, s.writes)
@@ -251,7 +251,7 @@ func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 		// Under READ COMMITTED what depends on a snapshot says so itself. A range must not move past the checks.
 		b.CanForwardRead = !c.iso.hasChecks() && (b.CanForwardRead || c.core.Level() == kv.ReadCommitted)
 	}
-	if s.stage == stageOnePhase && s.carries {
+	if s.carries && (s.stage == stageOnePhase || s.stage == stageParallel) {
 		b.CanForwardRead = true
 	}
 	s.out, s.refresh = b, false
@@ -354,6 +354,7 @@ func (c *Coordinator) commitFailed(b *kv.Batch, err error) error {
 		return err
 	}
 	s.again = s.stage == stageParallel
+	s.carries = s.carries && !s.again
 	if c.core.Level() != kv.Serializable && c.commitHigher(err) {
 		return nil
 	}
