@@ -175,3 +175,5 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func sorted(list []float64) []float64 { return slices.Sorted(slices.Values(list)) }

@@ -24,7 +24,7 @@ type figure struct {
 
 // figures lists them in the order of their papers.
 func figures() []figure {
-	return []figure{figure3a(), figure3b(), figure3c(), figure4(), table2()}
+	return []figure{figure3a(), figure3b(), figure3c(), figure4(), figure5(), table2()}
 }
 
 // outcome is what an experiment found.
@@ -36,6 +36,7 @@ type outcome struct {
 // config has the command line's flags.
 type config struct {
 	quick    bool
+	most     int // regions of figure 5; zero: all
 	progress io.Writer
 }
 
@@ -50,6 +51,7 @@ func main() {
 	flag.StringVar(&names, "figures", "", "figures to repeat, with commas between (default: all)")
 	flag.StringVar(&docs, "docs", "docs/regions", "write tables and plots into this directory; empty: nowhere")
 	flag.BoolVar(&c.quick, "quick", false, "fewer clients and shorter runs; nothing is written")
+	flag.IntVar(&c.most, "regions", 0, "figure 5 with at most so many regions; zero: all of its scales")
 	testing.Init()
 	flag.Parse()
 	if c.quick {
