@@ -290,13 +290,16 @@ func (c *sqlClient) wait(limit time.Duration) string {
 	}
 }
 
-// ids are what differs from run to run.
-var ids = regexp.MustCompile(`([Pp]rocess )\d+|(transaction )[0-9a-f]{8}`)
+// ids and times are what differs from run to run: a statement may have had to wait.
+var (
+	ids   = regexp.MustCompile(`([Pp]rocess )\d+|(transaction )[0-9a-f]{8}`)
+	times = regexp.MustCompile(`2000-01-01 [0-9:.]+\+00`)
+)
 
 func describeError(e *pgconn.PgError) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s\n", e.Severity, e.Code, e.Message)
-	for _, f := range [][2]string{{"DETAIL", ids.ReplaceAllString(e.Detail, "$1${2}N")}, {"HINT", e.Hint}, {"CONTEXT", e.Where}, {"SCHEMA", e.SchemaName}, {"TABLE", e.TableName},
+	for _, f := range [][2]string{{"DETAIL", times.ReplaceAllString(ids.ReplaceAllString(e.Detail, "$1${2}N"), "TIME")}, {"HINT", e.Hint}, {"CONTEXT", e.Where}, {"SCHEMA", e.SchemaName}, {"TABLE", e.TableName},
 		{"COLUMN", e.ColumnName}, {"TYPE", e.DataTypeName}, {"CONSTRAINT", e.ConstraintName}} {
 		if f[1] != "" {
 			fmt.Fprintf(&b, "%s: %s\n", f[0], f[1])
