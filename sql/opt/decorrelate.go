@@ -86,6 +86,18 @@ func (o *optimizer) existential(in *group, e scalar.Expr) (*group, bool) {
 			}
 			return nil
 		})
+		if on, right, ok := fieldwise(cond, sub.group, q.Kind); ok {
+			if q.Kind == scalar.SubqueryAll { // <> ALL is NOT IN
+				kind = map[JoinKind]JoinKind{SemiJoin: AntiJoin, AntiJoin: SemiJoin}[kind]
+			}
+			for _, e := range on {
+				c := e.(*scalar.Compare)
+				if kind == AntiJoin && (!o.neverNull(c.Left, &both(in, right).notNull) || !o.neverNull(c.Right, &both(in, right).notNull)) {
+					return nil, false
+				}
+			}
+			return o.newJoin(kind, in, right, on), true
+		}
 		if q.Kind == scalar.SubqueryAny && kind == SemiJoin {
 			return o.newJoin(SemiJoin, in, sub.group, []scalar.Expr{cond}), true
 		}
@@ -103,6 +115,29 @@ func (o *optimizer) existential(in *group, e scalar.Expr) (*group, bool) {
 		}
 	}
 	return nil, false
+}
+
+// fieldwise makes comparisons of columns of the equality of a row with one that a group's projection makes, so that indexes and hash tables can be
+// used: the rows of (a, b) = ANY (SELECT x, y ...), which is IN, and of <> ALL, which is NOT IN. It returns the group below the projection.
+func fieldwise(cond scalar.Expr, g *group, kind scalar.SubqueryKind) (on []scalar.Expr, below *group, ok bool) {
+	c, ok := cond.(*scalar.Compare)
+	if !ok || !(kind == scalar.SubqueryAny && c.Op == scalar.EQ || kind == scalar.SubqueryAll && c.Op == scalar.NE) {
+		return nil, nil, false
+	}
+	left, ok := c.Left.(*scalar.RowCtor)
+	col, is := c.Right.(*scalar.Column)
+	p, projected := g.expr().(*Project)
+	if !ok || !is || !projected || len(p.Items) != 1 || p.Items[0].Col != col.ID {
+		return nil, nil, false
+	}
+	right, ok := p.Items[0].Expr.(*scalar.RowCtor)
+	if !ok || len(right.Elems) != len(left.Elems) || hasSubquery(right) {
+		return nil, nil, false
+	}
+	for i := range left.Elems {
+		on = append(on, &scalar.Compare{Op: scalar.EQ, Left: left.Elems[i], Right: right.Elems[i]})
+	}
+	return on, child(p.Input), true
 }
 
 // both has the columns of two groups that are not NULL.

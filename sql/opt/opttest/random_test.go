@@ -220,7 +220,13 @@ func (g *generator) predicate(as, outer []string) string {
 		if g.chance(30) {
 			sub += " AND " + g.predicate([]string{y}, nil)
 		}
-		switch g.rng.Intn(3) {
+		switch g.rng.Intn(5) {
+		case 3:
+			return fmt.Sprintf("(%s.%s, %s.%s) %s (SELECT %s.%s, %s.%s %s)", x, g.intCol(), g.pick(as...), g.intCol(), g.pick("IN", "IN", "NOT IN"),
+				y, g.intCol(), y, g.intCol(), sub)
+		case 4:
+			return fmt.Sprintf("(%s.%s, %s.%s) %s (SELECT p, q FROM unnest(ARRAY[1, 2, NULL, 3], ARRAY[2, %d, 1, 3]) AS %s (p, q))", x, g.intCol(), x, g.intCol(),
+				g.pick("IN", "IN", "NOT IN"), g.rng.Intn(6), y)
 		case 0:
 			return fmt.Sprintf("%sEXISTS (SELECT 1 %s)", g.pick("", "NOT "), sub)
 		case 1:
