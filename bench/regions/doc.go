@@ -16,6 +16,7 @@
 //	figure3.go    CRDB'22 figure 3    rows of REGIONAL BY ROW tables: searches at home, uniqueness, rehoming
 //	figure4.go    CRDB'22 figure 4    reads and writes of one table from five regions
 //	figure5.go    CRDB'22 figure 5    TPC-C over 4, 10 and 26 regions
+//	figure6.go    CRDB'20 figure 6    TPC-C while a zone and a region fail, by policy
 //
 //	go run ./bench/regions                     all figures; plots and tables into docs/regions
 //	go run ./bench/regions -figures figure4    one of them

@@ -68,7 +68,10 @@ hottest keys wait in a queue, each turn of which takes the round trip of the cli
 fifty clients fill that queue: about one write in twenty is to the hottest of 10,000 keys, and the queue serves ten per second.
 
 GLOBAL tables are read where the reader is; reads meet a write of the future only if its timestamp is within the clocks' bound, and wait no longer than that bound.
-Duplicate indexes read locally as well, and their readers wait for the commits of writers in other regions.`}
+Duplicate indexes read locally as well, and their readers wait for the commits of writers in other regions. Their writers' tail has the paper's size: a commit over five ranges
+far apart is refused when one of them was read meanwhile, and refreshes its reads with all locks held.
+
+Some stale reads take 90 or 156 ms: gateways in Asia and Australia read at us-west1 until they know of the replicas next to them.`}
 }
 
 const (

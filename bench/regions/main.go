@@ -24,7 +24,7 @@ type figure struct {
 
 // figures lists them in the order of their papers.
 func figures() []figure {
-	return []figure{figure3a(), figure3b(), figure3c(), figure4(), figure5(), table2()}
+	return []figure{figure3a(), figure3b(), figure3c(), figure4(), figure5(), table2(), figure6()}
 }
 
 // outcome is what an experiment found.

@@ -157,18 +157,24 @@ func movrSchema() regional {
 		paper: [4][2]int{{28, 12}, {28, 14}, {15, 1}, {9, 1}}}
 }
 
-func tpccSchema() regional {
-	const perRegion = 2
-	values := func(region string, regions []string) string {
-		i := slices.Index(regions, region)
-		return fmt.Sprintf("%d, %d", perRegion*i+1, perRegion*i+2)
-	}
-	hand := &byHand{indexes: []divided{{"warehouse", "", "w_id"}, {"district", "", "d_w_id"}, {"customer", "", "c_w_id"}, {"history", "", "h_w_id"}, {"orders", "", "o_w_id"},
+// tpccPerRegion is the number of each region's warehouses.
+const tpccPerRegion = 2
+
+// tpccByHand partitions TPC-C's tables by warehouse.
+func tpccByHand() *byHand {
+	return &byHand{indexes: []divided{{"warehouse", "", "w_id"}, {"district", "", "d_w_id"}, {"customer", "", "c_w_id"}, {"history", "", "h_w_id"}, {"orders", "", "o_w_id"},
 		{"new_order", "", "no_w_id"}, {"stock", "", "s_w_id"}, {"order_line", "", "ol_w_id"}, {"customer", "customer_name_idx", "c_w_id"}, {"orders", "orders_customer_idx", "o_w_id"}},
-		values: values, copied: "item", key: "i_id", storing: "i_im_id, i_name, i_price, i_data"}
+		values: func(region string, regions []string) string {
+			i := slices.Index(regions, region)
+			return fmt.Sprintf("%d, %d", tpccPerRegion*i+1, tpccPerRegion*i+2)
+		}, copied: "item", key: "i_id", storing: "i_im_id, i_name, i_price, i_data"}
+}
+
+func tpccSchema() regional {
+	hand := tpccByHand()
 	load := func(regions []string) *tpcc.TPCC {
 		w := tpcc.New()
-		w.Warehouses, w.Regions = perRegion*max(len(regions), 1), regions
+		w.Warehouses, w.Regions = tpccPerRegion*max(len(regions), 1), regions
 		return w
 	}
 	schema := load(nil).Schema()
