@@ -56,32 +56,12 @@ func (s *Sender) sendNearest(ctx context.Context, b *kv.Batch, e *entry, st *sen
 		}
 		if err == nil {
 			s.metrics.Nearest.Add(1)
-			if len(r.RangeInfos) > 0 {
-				s.cache.insert(r.RangeInfos...)
-				r.RangeInfos = nil
-			}
-			return r, nil, true
 		}
-		switch x := root(err).(type) {
-		case *kv.NotClosedError:
-			s.metrics.NotClosed.Add(1)
-			if x.Intent {
-				s.o.Probes.Reached("route: an intent sends a stale read to the leaseholder")
-			} else {
-				s.o.Probes.Reached("route: a follower is behind")
-				e.behind.Store(&behind{node, x.Closed, s.o.Host.Clock.Monotonic() + behindFor})
-			}
-			return nil, nil, false
-		case *kv.RangeMismatchError:
-			s.metrics.Mismatches.Add(1)
-			if !s.cache.insert(x.Infos...) {
-				s.cache.evict(e)
-			}
-			st.last = err
-			return nil, errReroute, true
-		case *kv.ProtocolError:
-			s.learn(err)
-			return r, st.wrap(err), true
+		r, err, served, ok := s.answered(r, err, node, e, st, behindFor)
+		if ok {
+			return r, err, served
+		}
+		switch root(err).(type) {
 		case *kv.RangeNotFoundError, *kv.NotLeaseholderError, *kv.UnavailableError:
 			continue
 		default:
@@ -89,6 +69,40 @@ func (s *Sender) sendNearest(ctx context.Context, b *kv.Batch, e *entry, st *sen
 		}
 	}
 	return nil, nil, false
+}
+
+// answered handles what replicas answer to reads of the past and of the present alike; ok is false if it is an error that the two treat in different ways. A replica
+// that had not closed the timestamp gets no later reads for a while.
+func (s *Sender) answered(r *kv.BatchResponse, err error, node kv.NodeID, e *entry, st *sendState, pause time.Duration) (_ *kv.BatchResponse, _ error, served, ok bool) {
+	if err == nil {
+		if len(r.RangeInfos) > 0 {
+			s.cache.insert(r.RangeInfos...)
+			r.RangeInfos = nil
+		}
+		return r, nil, true, true
+	}
+	switch x := root(err).(type) {
+	case *kv.NotClosedError:
+		s.metrics.NotClosed.Add(1)
+		if x.Intent {
+			s.o.Probes.Reached("route: an intent sends a read at a replica to the leaseholder")
+		} else {
+			s.o.Probes.Reached("route: a replica has not closed a timestamp")
+			e.behind.Store(&behind{node, x.Closed, s.o.Host.Clock.Monotonic() + pause})
+		}
+		return nil, nil, false, true
+	case *kv.RangeMismatchError:
+		s.metrics.Mismatches.Add(1)
+		if !s.cache.insert(x.Infos...) {
+			s.cache.evict(e)
+		}
+		st.last = err
+		return nil, errReroute, true, true
+	case *kv.ProtocolError:
+		s.learn(err)
+		return r, st.wrap(err), true, true
+	}
+	return r, err, false, false
 }
 
 func (e *entry) isBehind(n kv.NodeID, at clock.Timestamp, now time.Duration) bool {

@@ -46,32 +46,12 @@ func (s *Sender) sendPresent(ctx context.Context, b *kv.Batch, e *entry, st *sen
 	}
 	if err == nil {
 		s.metrics.PresentServed.Add(1)
-		if len(r.RangeInfos) > 0 {
-			s.cache.insert(r.RangeInfos...)
-			r.RangeInfos = nil
-		}
-		return r, nil, true
 	}
-	switch x := root(err).(type) {
-	case *kv.NotClosedError:
-		s.metrics.NotClosed.Add(1)
-		if x.Intent {
-			s.o.Probes.Reached("route: an intent sends a read of the present to the leaseholder")
-		} else {
-			s.o.Probes.Reached("route: a replica has not closed the present")
-			e.behind.Store(&behind{node, x.Closed, s.o.Host.Clock.Monotonic() + laggingFor})
-		}
-		return nil, nil, false
-	case *kv.RangeMismatchError:
-		s.metrics.Mismatches.Add(1)
-		if !s.cache.insert(x.Infos...) {
-			s.cache.evict(e)
-		}
-		st.last = err
-		return nil, errReroute, true
-	case *kv.ProtocolError:
-		s.learn(err)
-		return r, st.wrap(err), true
+	r, err, served, ok := s.answered(r, err, node, e, st, laggingFor)
+	if ok {
+		return r, err, served
+	}
+	switch root(err).(type) {
 	case *kv.UncertaintyError, *kv.RefreshFailedError, *kv.BelowGCError, *kv.AnswerTooLargeError:
 		return r, st.wrap(err), true
 	}
