@@ -80,6 +80,58 @@ func TestSplitsOfConfinedRows(t *testing.T) {
 	})
 }
 
+// TestCancelledRegionStatement: a statement of regions that is cancelled leaves neither its change nor a job behind.
+func TestCancelledRegionStatement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := threeContinents(t)
+		root := connect(t, c, 0)
+		exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1" PLACEMENT RESTRICTED`)
+		conn := connectTo(t, c, 0, "d")
+		exec(t, conn, "CREATE TABLE u (id int PRIMARY KEY) LOCALITY REGIONAL BY ROW")
+		for i := 6; i < 9; i++ {
+			c.Crash(i, 0, false) // nothing can be placed in the region
+		}
+		for _, how := range []string{"statement_timeout", "CancelRequest"} {
+			ctx, cancel := context.WithCancel(context.Background())
+			if how == "statement_timeout" {
+				exec(t, conn, "SET statement_timeout = '5s'")
+			} else {
+				exec(t, conn, "SET statement_timeout = 0")
+				go func() {
+					time.Sleep(5 * time.Second)
+					if err := conn.PgConn().CancelRequest(context.Background()); err != nil {
+						t.Error(err)
+					}
+				}()
+			}
+			start := time.Now()
+			_, err := conn.Exec(ctx, `ALTER DATABASE d ADD REGION "europe-west1"`)
+			cancel()
+			if err == nil || !strings.Contains(err.Error(), "57014") {
+				t.Errorf("%s: %v", how, err)
+			}
+			if d := time.Since(start); d > 45*time.Second {
+				t.Errorf("%s took %v", how, d)
+			}
+			exec(t, conn, "SET statement_timeout = 0")
+			var running, regions int
+			if err := conn.QueryRow(context.Background(), "SELECT count(*) FROM meridian_internal.jobs WHERE status IN ('running', 'reverting') OR status = 'pending' AND job_type <> 'removal of data'").Scan(&running); err != nil {
+				t.Fatal(err)
+			}
+			rows, err := conn.Query(context.Background(), "SHOW REGIONS FROM DATABASE d")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for rows.Next() {
+				regions++
+			}
+			if running != 0 || regions != 2 {
+				t.Errorf("%s: %d jobs are running, and there are %d regions", how, running, regions)
+			}
+		}
+	})
+}
+
 // logLines keeps what nodes log.
 type logLines struct {
 	mu  sync.Mutex

@@ -112,7 +112,7 @@ func (c *change) awaitPlacement(database, table catalog.ID) {
 		}); err != nil {
 			return err
 		}
-		err := c.o.Jobs.Run(ctx, id)
+		err := c.runOrCancel(ctx, id)
 		if sqlstate.Is(err, sqlstate.ObjectNotInPrerequisite) {
 			// The configuration is in force; the violations are counted and shown.
 			w := sqlstate.New(sqlstate.Warning, "the change is in force, and some rows are still where it forbids them").

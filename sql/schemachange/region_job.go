@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"meridian/encoding"
 	"meridian/keys"
@@ -49,8 +50,31 @@ func (e *Executor) planRegions(ctx context.Context, tx *txn.Txn, cat *lease.Txn,
 		return err
 	}
 	now.Job = int64(id)
-	cat.AfterCommit(func(ctx context.Context) error { return e.o.Jobs.Run(ctx, id) })
+	cat.AfterCommit(func(ctx context.Context) error { return e.runOrCancel(ctx, id) })
 	return nil
+}
+
+// cancelPatience bounds how long a statement of regions that was cancelled waits until its job has been undone. A step of the job that waits for the other nodes takes as
+// long as a tenure at most.
+const cancelPatience = 30 * time.Second
+
+// runOrCancel runs the job of a statement of regions. If the statement is cancelled, or its client goes away, so is the job: an added region goes again, and one that was
+// to be dropped stays. No job is left behind about which nobody asks. If the node stops, another one goes on with the job.
+func (e *Executor) runOrCancel(ctx context.Context, id job.ID) error {
+	err := e.o.Jobs.Run(ctx, id)
+	group := e.o.Host.Group.Context()
+	if ctx.Err() == nil || group.Err() != nil {
+		return err
+	}
+	limit, stop := e.o.Host.Clock.WithTimeout(group, cancelPatience)
+	defer stop()
+	if cerr := e.o.Jobs.Cancel(limit, id); cerr != nil && !sqlstate.Is(cerr, sqlstate.ObjectNotInPrerequisite) {
+		return errors.Join(err, cerr)
+	}
+	if e.o.Jobs.Run(limit, id) == nil {
+		return nil // it was done before
+	}
+	return err
 }
 
 // changeRegions is the job: schemachange.SC9.
