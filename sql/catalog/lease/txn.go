@@ -857,7 +857,7 @@ func (t *Txn) Finish(ctx context.Context, committed bool) error {
 	if len(changes) > 0 {
 		if err := m.publish(ctx, changes, freezes); err != nil {
 			if ctx.Err() != nil {
-				// The statement was cancelled after its commit. What it has left to do begins, or is called off; it does not wait for a poll to be found.
+				// The statement was cancelled after its commit. Its jobs begin, or are called off; they do not wait for a poll to be found.
 				for _, f := range after {
 					_ = f(ctx)
 				}
