@@ -93,6 +93,10 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 			ct.Protocol = b.commitProtocol(strings.ToLower(constText(p.Value)))
 			continue
 		}
+		if strings.EqualFold(p.Key, inferRegion) {
+			raise(sqlstate.New(sqlstate.FeatureNotSupported, "%s is not supported", inferRegion).
+				WithHint("Compute the region column from others, or write it in the INSERT: (SELECT crdb_region FROM the parent)."))
+		}
 		if strings.EqualFold(p.Key, catalog.SkipUniqueChecks) {
 			b.skipUniqueChecks(ct, constText(p.Value))
 			continue

@@ -344,3 +344,6 @@ func (b *builder) computedRegion(t *catalog.Table, ids []opt.ColumnID) scalar.Ex
 	}
 	return e
 }
+
+// inferRegion is the table parameter by which the reference finds a row's region through a foreign key. It is not built.
+const inferRegion = "infer_rbr_region_col_using_constraint"

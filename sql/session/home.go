@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -192,4 +193,40 @@ func (a *asked) verdict() error {
 func errNoHome(detail string, args ...any) *sqlstate.Error {
 	e := sqlstate.New(sqlstate.NoHomeRegion, "Query has no home region")
 	return e.WithDetail(detail, args...).WithHint("Compare the region column, or the whole key of a unique index, with values of rows that are near; or add LIMIT.")
+}
+
+// ValidateRegions implements system.Environment.
+func (e *environment) ValidateRegions(ctx context.Context) error {
+	view := e.s.view()
+	db, err := view.Database(ctx, e.s.client.Database)
+	if err != nil || db == nil {
+		return err
+	}
+	tables, err := view.Tables(ctx, db.Name)
+	if err != nil {
+		return err
+	}
+	all := region.Differences(db, tables)
+	if len(all) == 0 {
+		return nil
+	}
+	d := all[0]
+	object := "database \"" + db.Name + "\""
+	if d.Table != nil {
+		object = "table \"" + d.Table.Name + "\""
+	}
+	if d.Index != nil {
+		object = "index \"" + d.Index.Name + "\" of " + object
+	}
+	if d.Partition != "" {
+		object = "partition \"" + d.Partition + "\" of " + object
+	}
+	if d.Variable == "" {
+		return sqlstate.New(sqlstate.InvalidObjectDefinition, "the zone configuration of %s is of no region", object).WithHint("Discard it: CONFIGURE ZONE DISCARD.")
+	}
+	x := sqlstate.New(sqlstate.InvalidObjectDefinition, "variable \"%s\" in the zone configuration of %s is not what the regions of the database decide", d.Variable, object)
+	if len(all) > 1 {
+		x.Detail = fmt.Sprintf("There are %d differences in all.", len(all))
+	}
+	return x.WithHint("CONFIGURE ZONE DISCARD removes it, and ALTER DATABASE ... ALTER LOCALITY ... CONFIGURE ZONE extends what regions say.")
 }

@@ -296,7 +296,7 @@ var untouchedFunctions = map[string]string{
 		"pg_trigger_depth row_security_active version",
 	"process ids, which PostgreSQL shows to everybody": "pg_blocking_pids",
 	"names of roles": "acldefault",
-	"the region of the node, and the regions of the database": "gateway_region default_to_database_primary_region rehome_row",
+	"the region of the node, and the regions of the database": "gateway_region default_to_database_primary_region rehome_row validate_multi_region_zone_configs",
 	"dice": "gen_random_uuid random setseed unique_rowid uuid_generate_v4",
 	"the node": "meridian_node_id pg_conf_load_time pg_is_in_backup pg_is_in_recovery pg_is_wal_replay_paused pg_jit_available pg_postmaster_start_time " +
 		"pg_current_xact_id pg_current_xact_id_if_assigned txid_current txid_current_if_assigned pg_export_snapshot pg_stat_clear_snapshot pg_stat_get_numscans pg_stat_get_tuples_inserted",

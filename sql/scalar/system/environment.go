@@ -90,6 +90,8 @@ type Environment interface {
 	GatewayRegion() string
 	// DatabaseRegions are the regions of the session's database; primary is empty if it has none.
 	DatabaseRegions(ctx context.Context) (primary string, all []string, err error)
+	// ValidateRegions fails if a configuration of the session's database is not the one that its regions decide.
+	ValidateRegions(ctx context.Context) error
 	ClusterTimestamp() string
 	Sleep(ctx context.Context, d time.Duration) error
 	// AdvisoryLock takes an advisory lock; without waiting (Try) it reports whether the lock was free. AdvisoryUnlock releases one of

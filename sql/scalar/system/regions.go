@@ -32,6 +32,9 @@ func addRegions(r *scalar.Registry) {
 	r.Func("default_to_database_primary_region(text) text", func(ctx *scalar.Context, a []types.Datum) (types.Datum, error) {
 		return inDatabase(ctx, a[0])
 	}).Stable().WithNulls()
+	r.Func("validate_multi_region_zone_configs() bool", func(ctx *scalar.Context, _ []types.Datum) (types.Datum, error) {
+		return types.NewBool(true), session(ctx).ValidateRegions(statement(ctx))
+	}).Stable()
 	r.Func("rehome_row() text", func(ctx *scalar.Context, _ []types.Datum) (types.Datum, error) {
 		return inDatabase(ctx, here(ctx))
 	}).Stable()
