@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// TestRehoming: clients in three regions update rows of a table with auto-rehoming, while leases move. No row is lost or doubled, no update is lost, and a row
+// TestRehoming: clients in three regions update the same rows of a table with auto-rehoming, at all levels of isolation. No row is lost or doubled, no update is lost, and a row
 // ends in the region from which it was updated last.
 func TestRehoming(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
