@@ -34,7 +34,7 @@ func (o Object) Layers(ranges map[string]*catalog.ZoneConfig, cluster placement.
 		out = append(out, Layer{o, own})
 	}
 	if o.Range != "" && o.Range != catalog.DefaultRange {
-		add(o, ranges[o.Range].Over(systemRanges(Zone(ranges[catalog.DefaultRange], cluster))))
+		add(o, ranges[o.Range].Over(systemRanges(Zone(ranges[catalog.DefaultRange], cluster), catalog.SurviveZone)))
 	}
 	if o.Partition != "" {
 		add(o, o.Index.PartitionZones[o.Partition].Over(generated(o)))

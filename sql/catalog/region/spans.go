@@ -37,31 +37,45 @@ type Span struct {
 // systemVoters is how many voters the system's own ranges have where there are so many nodes: without them nothing works, and they are small.
 const systemVoters = 5
 
-// systemRanges is the configuration that the system's ranges have, given that of all others; nil: the same. An operator who lowers the number of all voters
-// below the default means those of the system, too.
-func systemRanges(others placement.Zone) *catalog.ZoneConfig {
-	if n := others.Voters(); n >= systemVoters || n < zoneVoters {
+// systemRanges is the configuration that the system's ranges have, given that of all others and the strongest goal of any rows; nil: the same as all others. An
+// operator who lowers the number of all voters below the default means those of the system, too.
+func systemRanges(others placement.Zone, goal catalog.Survival) *catalog.ZoneConfig {
+	voters := max(systemVoters, goal.Regions())
+	if n := others.Voters(); n >= voters || n < zoneVoters {
 		return nil
 	}
-	return &catalog.ZoneConfig{NumReplicas: value(systemVoters)}
+	return &catalog.ZoneConfig{NumReplicas: value(voters)}
+}
+
+// strongest is the goal of the rows that survive most.
+func strongest(c Catalogue) (goal catalog.Survival) {
+	for d := range c.Databases() {
+		if !d.MultiRegion() {
+			continue
+		}
+		goal = max(goal, d.Survival)
+		for _, s := range d.SuperRegions {
+			if s.Own {
+				goal = max(goal, s.Survival)
+			}
+		}
+	}
+	return goal
 }
 
 // system begins the spans of the system's ranges. The catalogue's tables are with other small tables, unless they are configured or a database is to survive the loss of a
 // region: then they have to as well.
 func (b *builder) system(c Catalogue) {
+	goal := strongest(c)
 	zone := func(name string) placement.Zone {
-		return Zone(c.Zones()[name].Over(systemRanges(b.cluster)), b.cluster)
+		return Zone(c.Zones()[name].Over(systemRanges(b.cluster, goal)), b.cluster)
 	}
 	b.begin(keys.Min, zone(catalog.MetaRange))
 	b.begin(keys.SystemPrefix, zone(catalog.SystemRange))
 	liveness := keys.LivenessSpan()
 	b.begin(liveness.Start, zone(catalog.LivenessRange))
 	b.begin(liveness.End, zone(catalog.SystemRange))
-	apart := c.Zones()[catalog.SystemRange] != nil
-	for d := range c.Databases() {
-		apart = apart || d.MultiRegion() && d.Survival == catalog.SurviveRegion
-	}
-	if apart {
+	if c.Zones()[catalog.SystemRange] != nil || goal != catalog.SurviveZone {
 		b.begin(keys.TablePrefix, zone(catalog.SystemRange))
 		b.begin(keys.TableKey(catalog.FirstUserID), b.cluster)
 	} else {

@@ -49,6 +49,17 @@ func TestSystemRanges(t *testing.T) {
 	f.databases[0].Survival = catalog.SurviveRegion
 	voters("catalogue", catalogue, 5)
 	voters("user", user, 3)
+	f.databases[0].Survival = 2
+	voters("meta", keys.Min, 5)
+	voters("catalogue", catalogue, 5)
+	f.databases[0].Survival = 3
+	voters("meta", keys.Min, 7)
+	voters("liveness", keys.LivenessKey(uint32(1)), 7)
+	voters("catalogue", catalogue, 7)
+	voters("user", user, 3)
+	f.databases[0].Survival = catalog.SurviveZone
+	f.databases[0].SuperRegions = []catalog.SuperRegion{{Name: "s", Regions: []string{"a", "b", "c"}, Survival: catalog.SurviveRegion, Own: true}}
+	voters("catalogue", catalogue, 5)
 	f.zones[catalog.DefaultRange] = &catalog.ZoneConfig{NumReplicas: &seven, GCSeconds: &hour}
 	voters("meta", keys.Min, 7)
 	voters("user", user, 7)
