@@ -23,8 +23,8 @@ func (s *Session) reuse(p *plan.Plan) (*plan.Plan, error) {
 	if p == nil || s.moved(p) {
 		return nil, nil
 	}
-	if p.Access != s.srv.Catalog.AccessGeneration() || p.Role != s.role() || p.Local != s.temp.local.Generation() {
-		return nil, nil // the privileges must be checked again, and the names looked up
+	if p.Access != s.srv.Catalog.AccessGeneration() || p.Role != s.role() || p.Local != s.temp.local.Generation() || p.Plain != s.plain() {
+		return nil, nil // the privileges must be checked again, the names looked up, or the setting has changed
 	}
 	s.ensureTxn()
 	ok, err := s.cat.Use(p.Depends)
@@ -35,12 +35,25 @@ func (s *Session) reuse(p *plan.Plan) (*plan.Plan, error) {
 	return p, nil
 }
 
+// plain reports whether plans are to be made as if all regions were equally near.
+func (s *Session) plain() bool {
+	return s.setting("locality_optimized_partitioned_index_scan") == "off"
+}
+
+// gatewayRegion is the region that plans look for rows in first; empty: none.
+func (s *Session) gatewayRegion() string {
+	if s.plain() {
+		return ""
+	}
+	return s.srv.Region
+}
+
 // planFor returns a plan of the statement, from the cache if it is there.
 func (s *Session) planFor(ctx context.Context, stmt *parse.Statement, params []*types.T) (*plan.Plan, error) {
 	if needsNoTxn(stmt) {
 		return &plan.Plan{Stmt: stmt, Bound: stmt.Node}, nil
 	}
-	key := plan.Key{Text: stmt.Text(), Database: s.client.Database, User: s.role(), Path: s.setting("search_path"), Params: plan.TypeKey(params)}
+	key := plan.Key{Text: stmt.Text(), Database: s.client.Database, User: s.role(), Path: s.setting("search_path"), Params: plan.TypeKey(params), Plain: s.plain()}
 	if !s.catalogChanged() {
 		if p, err := s.reuse(s.temp.cache(s.srv.plans).Get(key)); p != nil || err != nil {
 			return p, err
@@ -80,7 +93,7 @@ func (s *Session) makePlan(ctx context.Context, stmt *parse.Statement, params []
 	for _, name := range stmt.Truncated {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.NameTooLong, Message: fmt.Sprintf("identifier \"%s\" will be truncated to \"%s\"", name, parse.CutIdent(name))})
 	}
-	p := &plan.Plan{Stmt: stmt, Role: s.role(), Local: s.temp.local.Generation()}
+	p := &plan.Plan{Stmt: stmt, Role: s.role(), Local: s.temp.local.Generation(), Plain: s.plain()}
 	if !s.catalogChanged() {
 		p.Access = s.srv.Catalog.AccessGeneration() // read before the first privilege is checked
 	}
@@ -118,7 +131,7 @@ func (s *Session) compile(ctx context.Context, p *plan.Plan, q *bind.Query, r *p
 	physical, err := opt.Optimize(q.Query, opt.Env{
 		Registry:      s.srv.Registry,
 		Room:          r.Take,
-		GatewayRegion: s.srv.Region,
+		GatewayRegion: s.gatewayRegion(),
 		Region:        s.noteDistances(p),
 		Statistics: func(id catalog.ID) *catalog.Statistics {
 			st, err := view.Statistics(ctx, id)

@@ -107,6 +107,8 @@ var All = []Definition{
 	{Name: "lc_monetary", Default: "C", Domain: locale, Category: aboutFormats},
 	{Name: "lc_numeric", Default: "C", Domain: locale, Category: aboutFormats},
 	{Name: "lc_time", Default: "C", Domain: locale, Category: aboutFormats},
+	{Name: "locality_optimized_partitioned_index_scan", Default: "on", Domain: boolean, Category: aboutPlans,
+		About: "Rows of tables that are REGIONAL BY ROW are looked for in the gateway's region first."},
 	{Name: "lock_timeout", Default: "0", Domain: duration, Category: aboutStatements, About: "Time that a statement may wait for a lock; 0 is for ever."},
 	{Name: "maintenance_work_mem", Default: "64MB", Domain: size(1<<10, 1024, math.MaxInt32), Category: aboutMemory, About: noEffect},
 	{Name: "max_connections", Default: "20000", Context: "postmaster", Domain: integer(1, 262143), Category: aboutConnection},
