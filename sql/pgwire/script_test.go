@@ -298,7 +298,7 @@ var (
 
 func describeError(e *pgconn.PgError) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s: %s\n", e.Severity, e.Code, e.Message)
+	fmt.Fprintf(&b, "%s %s: %s\n", e.Severity, e.Code, times.ReplaceAllString(e.Message, "TIME"))
 	for _, f := range [][2]string{{"DETAIL", times.ReplaceAllString(ids.ReplaceAllString(e.Detail, "$1${2}N"), "TIME")}, {"HINT", e.Hint}, {"CONTEXT", e.Where}, {"SCHEMA", e.SchemaName}, {"TABLE", e.TableName},
 		{"COLUMN", e.ColumnName}, {"TYPE", e.DataTypeName}, {"CONSTRAINT", e.ConstraintName}} {
 		if f[1] != "" {
