@@ -45,13 +45,23 @@ func (o *optimizer) isLocal(t *catalog.Table, s *IndexSpan) (local, known bool) 
 }
 
 // away is the cost of a round to another region's rows of an index. Where the leaseholders are not far yet, although the region is, the rows are
-// about to follow their configuration, and a plan outlives that.
+// about to follow their configuration, and a plan outlives that. If the gateway has not used the index's rows of that region yet, but those of another index of
+// the table, theirs count: an index is not near because nobody has measured how far it is.
 func (o *optimizer) away(t *catalog.Table, ix *catalog.Index, region scalar.Expr) float64 {
-	d := o.env.Region.distanceOf(t, ix, []IndexSpan{{Equal: []scalar.Expr{region}}})
-	if !wide(d.Leaseholder) {
-		return costWideArea
+	spans := []IndexSpan{{Equal: []scalar.Expr{region}}}
+	d := o.env.Region.distanceOf(t, ix, spans)
+	for i := range t.Indexes {
+		if wide(d.Leaseholder) {
+			return onceFar(d.Leaseholder).cost()
+		}
+		if other := &t.Indexes[i]; len(other.Columns) > 0 && other.Columns[0].Column == t.RegionColumn {
+			d = o.env.Region.distanceOf(t, other, spans)
+		}
 	}
-	return onceFar(d.Leaseholder).cost()
+	if wide(d.Leaseholder) {
+		return onceFar(d.Leaseholder).cost()
+	}
+	return costWideArea
 }
 
 // awayAll are the costs of a round to each of the other regions.

@@ -271,7 +271,7 @@ var untouched = map[string]string{
 	"parse.ShowClusterSetting": "everybody may see settings", "parse.Discard": "of the session",
 	"parse.Listen": "refused, 0A000", "parse.Unlisten": "does nothing", "parse.Notify": "refused, 0A000", "parse.Noop": "does nothing, with a notice",
 	"tree.Statement":          "the group of all below",
-	"tree.AlterTableLocality": "ALTER TABLE, which is the owner's", "tree.Scatter": "refused, 0A000; ownership is looked at before",
+	"tree.AlterTableLocality": "ALTER TABLE, which is the owner's", "tree.AlterTableSetOnUpdate": "the same", "tree.Scatter": "refused, 0A000; ownership is looked at before",
 	"tree.ShowPartitions": "definitions, which everybody may see", "tree.ShowZoneConfig": "the same", "tree.AlterSchemaRename": "a part of AlterSchema", "tree.AlterSchemaOwner": "a part of AlterSchema",
 	"parse.Show": "see SHOW ...", "parse.Grant": "sql/catalog TestGrant and testdata/role: grant options are not rights",
 	"COMMENT VIEW": "as TABLE", "COMMENT MATERIALIZED VIEW": "as TABLE", "COMMENT SEQUENCE": "as TABLE",
