@@ -107,11 +107,15 @@ func (c *call) apart() bool {
 // smallBatch is the size up to which comparing all pairs of keys is cheaper than a map.
 const smallBatch = 16
 
-// distinct reports whether no two requests of the batch share a key.
+// distinct reports whether no two requests of the batch share a key. Refreshes in front of the others don't count: they write nothing, and are
+// done when the others begin (coordinator.CO12).
 func (c *call) distinct() bool {
 	reqs := c.b.Requests
 	if c.end != nil {
 		reqs = reqs[:len(reqs)-1]
+	}
+	for len(reqs) > 0 && (reqs[0].Method() == kv.MethodRefresh || reqs[0].Method() == kv.MethodRefreshRange) {
+		reqs = reqs[1:]
 	}
 	for i, a := range reqs {
 		if s := a.Span(); !s.Point() {

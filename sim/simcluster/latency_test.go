@@ -2,12 +2,14 @@ package simcluster_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"meridian/keys"
 	"meridian/kv"
@@ -67,7 +69,11 @@ func connect(t *testing.T, c *simcluster.Cluster, i int) *pgx.Conn {
 func exec(t *testing.T, conn *pgx.Conn, sql string, args ...any) {
 	t.Helper()
 	if _, err := conn.Exec(context.Background(), sql, args...); err != nil {
-		t.Fatalf("%s: %v", sql, err)
+		var detail string
+		if e := (*pgconn.PgError)(nil); errors.As(err, &e) {
+			detail = e.Detail
+		}
+		t.Fatalf("%s: %v %s", sql, err, detail)
 	}
 }
 
