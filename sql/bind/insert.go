@@ -321,7 +321,7 @@ func (b *builder) onConflict(oc *tree.OnConflict, ins *opt.Insert, t *catalog.Ta
 	both.add(excluded)
 	ec := &exprContext{scope: both, clause: "ON CONFLICT"}
 	c.Set = b.onUpdate(t, b.assignments(oc.Exprs, t, ec), nil)
-	b.recompute(t, c, row)
+	c.Generated = b.generatedItems(t, ins.New, alias)
 	if oc.Where != nil {
 		wc := &exprContext{scope: both, clause: "WHERE"}
 		c.Where = scalar.Conjuncts(b.boolean(wc, oc.Where.Expr))
@@ -341,24 +341,18 @@ func newScope(t *catalog.Table, ids []opt.ColumnID, alias string) *scope {
 	return s
 }
 
-// recompute adds the generated columns to ON CONFLICT's assignments, computed from the new row.
-func (b *builder) recompute(t *catalog.Table, c *opt.Conflict, row *scope) {
+// generatedItems computes the generated columns of a row that is changed. row are the columns that hold the row as assigned, one for each
+// table column.
+func (b *builder) generatedItems(t *catalog.Table, row []opt.ColumnID, alias string) []opt.SetItem {
+	var out []opt.SetItem
 	for i := range t.Columns {
 		col := &t.Columns[i]
-		if col.Generated == "" || col.State != catalog.Public {
+		if col.Generated == "" || col.State != catalog.Public && col.State != catalog.WriteOnly {
 			continue
 		}
-		x := b.assign(b.stored(t, col.Generated, row), col, nil)
-		x = scalar.ReplaceColumns(x, func(k *scalar.Column) scalar.Expr {
-			for _, s := range c.Set {
-				if c.Existing[s.Ordinal] == k.ID {
-					return s.Expr
-				}
-			}
-			return nil
-		})
-		c.Set = append(c.Set, opt.SetItem{Ordinal: i, Expr: x})
+		out = append(out, opt.SetItem{Ordinal: i, Expr: b.assign(b.stored(t, col.Generated, newScope(t, row, alias)), col, nil)})
 	}
+	return out
 }
 
 // upsert makes UPSERT a blind write if the statement gives every column, and otherwise INSERT ... ON CONFLICT on
@@ -386,7 +380,7 @@ func (b *builder) upsert(ins *opt.Insert, t *catalog.Table, written []int) {
 		ins.Upsert = true
 		return
 	}
-	existing, row := b.newRow(t, t.Name)
+	existing, _ := b.newRow(t, t.Name)
 	c := &opt.Conflict{DoUpdate: true, Arbiters: []catalog.IndexID{t.Primary().ID}, Existing: existing}
 	for _, o := range written {
 		key := false
@@ -398,7 +392,7 @@ func (b *builder) upsert(ins *opt.Insert, t *catalog.Table, written []int) {
 		}
 	}
 	c.Set = b.onUpdate(t, c.Set, given)
-	b.recompute(t, c, row)
+	c.Generated = b.generatedItems(t, ins.New, t.Name)
 	c.Checks = b.checks(t, ins.New, t.Name)
 	ins.Conflict = c
 }

@@ -283,39 +283,39 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 	}
 	rel = b.mutationOrder(rel, n.OrderBy, n.Limit, sc)
 	set = b.onUpdate(t, set, nil)
-	// Generated columns are computed from the new row.
-	for i := range t.Columns {
-		col := &t.Columns[i]
-		if col.Generated == "" || col.State != catalog.Public && col.State != catalog.WriteOnly {
-			continue
-		}
-		x := b.assign(b.stored(t, col.Generated, newScope(t, old, alias)), col, nil)
-		x = scalar.ReplaceColumns(x, func(k *scalar.Column) scalar.Expr {
-			for _, s := range set {
-				if old[s.Ordinal] == k.ID {
-					return s.Expr
-				}
-			}
-			return nil
-		})
-		set = append(set, opt.SetItem{Ordinal: i, Expr: x})
-	}
-	if !changesKey(t, set) {
-		// Rows that refer to this one stay valid, so transactions that add such rows need not wait.
-		target.Locking.Strength = kv.NoKeyExclusive
-	}
 	u := &opt.Update{Table: t, Old: old}
 	p := &opt.Project{Input: rel}
-	for _, s := range set {
+	fresh := slices.Clone(old) // the columns that hold the new row
+	compute := func(to *opt.Project, s opt.SetItem) {
 		col := &t.Columns[s.Ordinal]
 		id := b.meta.Add(opt.ColumnMeta{Name: col.Name, Type: col.Type})
-		p.Items = append(p.Items, opt.ProjectItem{Col: id, Expr: s.Expr})
+		to.Items = append(to.Items, opt.ProjectItem{Col: id, Expr: s.Expr})
 		u.Set = append(u.Set, opt.SetColumn{Ordinal: s.Ordinal, Col: id})
+		fresh[s.Ordinal] = id
+	}
+	for _, s := range set {
+		compute(p, s)
 	}
 	for _, id := range old {
 		if id != 0 {
 			p.Pass = append(p.Pass, id)
 		}
+	}
+	// Generated columns are computed from the new row, by a projection over that of the assignments: an assigned value is computed once.
+	follow := b.generatedItems(t, fresh, alias)
+	top := p
+	if len(follow) > 0 {
+		top = &opt.Project{Input: p, Pass: slices.Clone(p.Pass)}
+		for _, s := range u.Set {
+			top.Pass = append(top.Pass, s.Col)
+		}
+		for _, s := range follow {
+			compute(top, s)
+		}
+	}
+	if !changesKey(t, slices.Concat(set, follow)) {
+		// Rows that refer to this one stay valid, so transactions that add such rows need not wait.
+		target.Locking.Strength = kv.NoKeyExclusive
 	}
 	var row *scope
 	u.New, row = b.newRow(t, alias)
@@ -340,11 +340,14 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 			for i := range sc.cols {
 				if sc.cols[i].id == id {
 					p.Pass = appendID(p.Pass, id)
+					if top != p {
+						top.Pass = appendID(top.Pass, id)
+					}
 				}
 			}
 		})
 	}
-	u.Input = p
+	u.Input = top
 	return output{rel: wrapWith(withs, u), cols: out.cols}
 }
 

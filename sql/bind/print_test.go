@@ -192,7 +192,7 @@ func (p *printer) rel(r opt.Rel) {
 		p.line("withscan %d(%s)", r.ID, p.ids(r.Cols))
 	case *opt.Insert:
 		p.line("insert %s source=%s upsert=%v", r.Table.Name, p.ids(r.Source), r.Upsert)
-		if len(r.Checks) > 0 || len(r.Returning) > 0 {
+		if len(r.Checks) > 0 || len(r.Returning) > 0 || r.Conflict != nil && len(r.Conflict.Generated) > 0 {
 			p.line("  new=%s", p.ids(r.New))
 		}
 		for _, c := range r.Checks {
@@ -202,6 +202,9 @@ func (p *printer) rel(r opt.Rel) {
 			p.line("  conflict %v update=%v existing=%s where %s", c.Arbiters, c.DoUpdate, p.ids(c.Existing), p.exprs(c.Where))
 			for _, s := range c.Set {
 				p.line("    set %s = %s", r.Table.Columns[s.Ordinal].Name, p.expr(s.Expr))
+			}
+			for _, s := range c.Generated {
+				p.line("    then %s = %s", r.Table.Columns[s.Ordinal].Name, p.expr(s.Expr))
 			}
 		}
 		if len(r.Returning) > 0 {

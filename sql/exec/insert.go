@@ -31,6 +31,7 @@ type insertOp struct {
 	arbiters  []*indexWriter
 	doUpdate  bool
 	set       []setExpr
+	generated []setExpr // computed after set, from the row as assigned
 	where     []scalar.Evaluator
 	setNull   []int // NOT NULL columns that the update assigns
 	unchecked map[*indexWriter]bool
@@ -124,6 +125,14 @@ func (b *builder) onConflict(o *insertOp, s *opt.Insert, n *opt.InsertNode) (err
 	}
 	// A check sees the row as it becomes, under whichever name it was bound.
 	after := layout{}.add(0, s.New).add(0, c.Existing).add(o.width, n.Input.Columns())
+	for _, item := range c.Generated {
+		ev, err := b.expr(item.Expr, after)
+		if err != nil {
+			return err
+		}
+		o.generated = append(o.generated, setExpr{item.Ordinal, ev})
+		assigned[item.Ordinal] = true
+	}
 	if o.updChecks, err = b.checks(c.Checks, after); err != nil {
 		return err
 	}
@@ -534,6 +543,11 @@ func (it *insertIter) conflictUpdate(c *candidate, proposed types.Row) error {
 	copy(after, comb)
 	for _, s := range o.set {
 		if after[s.ordinal], err = s.ev.Eval(&it.r.sctx, comb); err != nil {
+			return err
+		}
+	}
+	for _, s := range o.generated { // none reads another
+		if after[s.ordinal], err = s.ev.Eval(&it.r.sctx, after); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package opt
 
 import (
 	"fmt"
+	"slices"
 
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
@@ -161,10 +162,12 @@ func (o *optimizer) buildMutation(r Rel) *group {
 		n.Returning = o.items(r.Returning)
 		if r.Conflict != nil {
 			c := *r.Conflict
-			c.Set = make([]SetItem, len(r.Conflict.Set))
-			for i, s := range r.Conflict.Set {
-				s.Expr = o.scalar(s.Expr)
-				c.Set[i] = s
+			c.Set = slices.Clone(r.Conflict.Set)
+			c.Generated = slices.Clone(r.Conflict.Generated)
+			for _, items := range [][]SetItem{c.Set, c.Generated} {
+				for i := range items {
+					items[i].Expr = o.scalar(items[i].Expr)
+				}
 			}
 			c.Where = o.scalars(c.Where)
 			n.Conflict = &c

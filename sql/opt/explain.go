@@ -426,6 +426,9 @@ func nodeExprs(n Node) []scalar.Expr {
 			for _, s := range c.Set {
 				out = append(out, s.Expr)
 			}
+			for _, s := range c.Generated {
+				out = append(out, s.Expr)
+			}
 			out = append(out, c.Where...)
 		}
 	case *UpdateNode:

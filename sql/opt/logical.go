@@ -286,8 +286,11 @@ type Conflict struct {
 	// inserted (excluded) is seen under Insert.Source's columns.
 	Existing []ColumnID
 	Set      []SetItem
-	Where    []scalar.Expr
-	Checks   []CheckExpr
+	// Generated are the table's generated columns. They are computed after Set from the row as assigned, which they see under Insert.New, so
+	// that no assigned value is computed twice.
+	Generated []SetItem
+	Where     []scalar.Expr
+	Checks    []CheckExpr
 }
 
 // SetItem assigns a table column, by ordinal.

@@ -199,6 +199,9 @@ func (o *optimizer) derive(g *group) {
 			for _, s := range ins.Conflict.Set {
 				c.addExpr(s.Expr)
 			}
+			for _, s := range ins.Conflict.Generated {
+				c.addExpr(s.Expr)
+			}
 			c.addExprs(ins.Conflict.Where)
 			c = c.minus(r.produced())
 			uses.addAll(&c)

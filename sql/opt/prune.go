@@ -147,6 +147,9 @@ func (o *optimizer) pruneMutation(m *mutation) {
 			for _, x := range s.Conflict.Set {
 				below.addExpr(x.Expr)
 			}
+			for _, x := range s.Conflict.Generated {
+				below.addExpr(x.Expr)
+			}
 			below.addExprs(s.Conflict.Where)
 			for _, c := range s.Conflict.Checks {
 				below.addExpr(c.Expr)

@@ -2,6 +2,7 @@ package opt
 
 import (
 	"math"
+	"slices"
 
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
@@ -631,10 +632,12 @@ func (s *search) mutation(m *mutation) {
 		c.Returning = planned
 		if st.Conflict != nil {
 			x := *st.Conflict
-			x.Set = make([]SetItem, len(st.Conflict.Set))
-			for i, it := range st.Conflict.Set {
-				it.Expr = o.planExpr(it.Expr)
-				x.Set[i] = it
+			x.Set = slices.Clone(st.Conflict.Set)
+			x.Generated = slices.Clone(st.Conflict.Generated)
+			for _, items := range [][]SetItem{x.Set, x.Generated} {
+				for i := range items {
+					items[i].Expr = o.planExpr(items[i].Expr)
+				}
 			}
 			x.Where = o.planExprs(x.Where)
 			c.Conflict = &x
