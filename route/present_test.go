@@ -59,7 +59,7 @@ func (m away) Latency(n kv.NodeID) (time.Duration, bool) {
 	return time.Duration(n) * time.Millisecond, true
 }
 
-// TestPresent: the nearest replica serves a read of the present, and may let it wait for as long as the leaseholder is farther; the leaseholder serves it otherwise (RO6).
+// TestPresent: the nearest replica serves a read of the present, and may let it wait for as long as the leaseholder is farther; the leaseholder serves it otherwise (route.RO6).
 func TestPresent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, 1)
