@@ -50,6 +50,8 @@
 //	    call, and refuses further ones itself, with Sent false. The node answers those that came before, asks for another acknowledgement,
 //	    which follows its answers, and closes: so no call is lost, unless its handler outlives the bound. A node that knows nothing of this
 //	    ignores the question, which costs the bound.
+//	transport.T10: A handler knows which node calls. A link says so when it is made; one that a node has made to another before it had a number of its own,
+//	    while it joined, ends as soon as it has one. All new nodes would be one to the other side otherwise.
 //	transport.T6: A call or stream whose link is missing goes by way of other nodes: the path is fixed by its origin, names no node twice and has
 //	    at most MaxRelays nodes, so there are no cycles; transport.T2 and transport.T4 hold along it. A node learns of a path only from
 //	    nodes that have heard from the next one lately.

@@ -10,6 +10,8 @@ import (
 
 	"google.golang.org/grpc"
 	gstatus "google.golang.org/grpc/status"
+
+	"meridian/kv"
 )
 
 const (
@@ -99,6 +101,7 @@ type link struct {
 	asked  atomic.Int64  // monotonic time of the unanswered ping; zero: none
 	unsent bool          // there was no turn to send the ping; the monitor's own
 	used   atomic.Int64  // monotonic time of the last call; kept for addresses only
+	as     kv.NodeID     // the node as which this one has made it; zero: it had no number yet
 
 	mu      sync.Mutex // guards the fields below; nothing is taken after it
 	pending map[uint64]*call

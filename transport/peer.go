@@ -49,6 +49,7 @@ type peer struct {
 var (
 	errNoAddress = errors.New("its address is not known")
 	errClosed    = errors.New("this node is stopping")
+	errNumbered  = errors.New("this node has got its number since the link was made")
 	errSilent    = errors.New("no answer to a ping")
 	errIdle      = errors.New("not used for a while")
 	errLeaving   = errors.New("it is stopping")
@@ -393,7 +394,7 @@ func (p *peer) connect(parent context.Context, addr string) (_ *link, err error)
 	}
 	l := &link{
 		t: t, peer: p, cc: cc, stream: s, ctx: ctx, cancel: cancel, peerSaid: peerSaid{them.node, addr, them.said},
-		sender: newSender(t, s), heard: &heard, pending: make(map[uint64]*call),
+		sender: newSender(t, s), heard: &heard, pending: make(map[uint64]*call), as: us.node,
 	}
 	l.used.Store(int64(t.o.Host.Clock.Monotonic()))
 	return l, nil
@@ -471,6 +472,10 @@ func (t *Transport) monitor(ctx context.Context) {
 		}
 		t.mu.Unlock()
 		for _, l := range links {
+			if l.peer.key.node != 0 && l.as != t.o.NodeID() { // transport.T10
+				l.fail(errNumbered)
+				continue
+			}
 			l.probe(now)
 		}
 	}

@@ -183,6 +183,31 @@ func TestDeadPeerIsNoticedAndComesBack(t *testing.T) {
 	})
 }
 
+// TestNumberComesLater: a node that has called others before it had a number is known by it afterwards (transport.T10), and two of them are not taken for one.
+func TestNumberComesLater(t *testing.T) {
+	var joined atomic.Bool
+	bubble(t, func(t *testing.T, c *net3) {
+		for id := kv.NodeID(2); id <= 3; id++ {
+			got, err := c.nodes[id].Call(t.Context(), 1, "echo", nil)
+			if err != nil || string(got) != "n0 to n1: " {
+				t.Fatalf("%q, %v", got, err)
+			}
+		}
+		joined.Store(true)
+		time.Sleep(time.Second)
+		c.nodes[2].echo(t, 1)
+		c.nodes[3].echo(t, 1)
+	}, func(o *transport.Options) {
+		id := o.NodeID
+		o.NodeID = func() kv.NodeID {
+			if n := id(); n == 1 || joined.Load() {
+				return n
+			}
+			return 0
+		}
+	})
+}
+
 func TestOneWayPartitionIsNoticed(t *testing.T) {
 	for _, dir := range [][2]string{{"n1", "n3"}, {"n3", "n1"}} {
 		bubble(t, func(t *testing.T, c *net3) {
