@@ -57,7 +57,7 @@ func (s *Sender) sendNearest(ctx context.Context, b *kv.Batch, e *entry, st *sen
 		if err == nil {
 			s.metrics.Nearest.Add(1)
 		}
-		r, err, served, ok := s.answered(r, err, node, e, st, behindFor)
+		r, served, ok, err := s.answered(r, err, node, e, st, behindFor)
 		if ok {
 			return r, err, served
 		}
@@ -73,13 +73,13 @@ func (s *Sender) sendNearest(ctx context.Context, b *kv.Batch, e *entry, st *sen
 
 // answered handles what replicas answer to reads of the past and of the present alike; ok is false if it is an error that the two treat in different ways. A replica
 // that had not closed the timestamp gets no later reads for a while.
-func (s *Sender) answered(r *kv.BatchResponse, err error, node kv.NodeID, e *entry, st *sendState, pause time.Duration) (_ *kv.BatchResponse, _ error, served, ok bool) {
+func (s *Sender) answered(r *kv.BatchResponse, err error, node kv.NodeID, e *entry, st *sendState, pause time.Duration) (_ *kv.BatchResponse, served, ok bool, _ error) {
 	if err == nil {
 		if len(r.RangeInfos) > 0 {
 			s.cache.insert(r.RangeInfos...)
 			r.RangeInfos = nil
 		}
-		return r, nil, true, true
+		return r, true, true, nil
 	}
 	switch x := root(err).(type) {
 	case *kv.NotClosedError:
@@ -90,19 +90,19 @@ func (s *Sender) answered(r *kv.BatchResponse, err error, node kv.NodeID, e *ent
 			s.o.Probes.Reached("route: a replica has not closed a timestamp")
 			e.behind.Store(&behind{node, x.Closed, s.o.Host.Clock.Monotonic() + pause})
 		}
-		return nil, nil, false, true
+		return nil, false, true, nil
 	case *kv.RangeMismatchError:
 		s.metrics.Mismatches.Add(1)
 		if !s.cache.insert(x.Infos...) {
 			s.cache.evict(e)
 		}
 		st.last = err
-		return nil, errReroute, true, true
+		return nil, true, true, errReroute
 	case *kv.ProtocolError:
 		s.learn(err)
-		return r, st.wrap(err), true, true
+		return r, true, true, st.wrap(err)
 	}
-	return r, err, false, false
+	return r, false, false, err
 }
 
 func (e *entry) isBehind(n kv.NodeID, at clock.Timestamp, now time.Duration) bool {

@@ -47,7 +47,7 @@ func (s *Sender) sendPresent(ctx context.Context, b *kv.Batch, e *entry, st *sen
 	if err == nil {
 		s.metrics.PresentServed.Add(1)
 	}
-	r, err, served, ok := s.answered(r, err, node, e, st, laggingFor)
+	r, served, ok, err := s.answered(r, err, node, e, st, laggingFor)
 	if ok {
 		return r, err, served
 	}
