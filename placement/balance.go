@@ -3,6 +3,9 @@ package placement
 import (
 	"cmp"
 	"fmt"
+	"slices"
+
+	"meridian/kv"
 )
 
 // A node's number of ranges or leases may be slackFraction, and slackMin at least, above the mean before it is evened out; its bytes and its writes
@@ -85,15 +88,8 @@ func (d *decision) balanceRequests() (Action, bool) {
 	if at == nil || d.resting() || d.r.Requests <= 0 {
 		return Action{}, false
 	}
-	sum, nodes := 0.0, 0
-	for _, n := range d.all {
-		if n.usable() {
-			sum += n.Requests
-			nodes++
-		}
-	}
-	mean := sum / float64(max(1, nodes))
-	if at.Requests <= mean+max(requestsMin, mean*loadFraction) {
+	mean := meanRequests(d.all)
+	if !asked(at, mean) {
 		return Action{}, false
 	}
 	var best *Node
@@ -111,4 +107,38 @@ func (d *decision) balanceRequests() (Action, bool) {
 	}
 	return Action{Kind: TransferLease, Lease: best.Node,
 		Reason: fmt.Sprintf("n%d has %.0f requests/s, n%d %.0f", at.Node, at.Requests, best.Node, best.Requests)}, true
+}
+
+// meanRequests is the mean of the requests per second of nodes that can have replicas.
+func meanRequests(all []*Node) float64 {
+	sum, nodes := 0.0, 0
+	for _, n := range all {
+		if n.usable() {
+			sum += n.Requests
+			nodes++
+		}
+	}
+	return sum / float64(max(1, nodes))
+}
+
+// asked reports whether a node has more than its share of the requests.
+func asked(n *Node, mean float64) bool { return n.Requests > mean+max(requestsMin, mean*loadFraction) }
+
+// Divisible reports whether a range with many requests should be divided for them: its leaseholder has more than its share of the requests, and another voter
+// less, which can take the lease of a part. Where that is not so a division moves nothing, and a transaction that writes in both parts can't commit in one phase any more: on a
+// single node, for example, or where all nodes have as much to do.
+func Divisible(r *Range, nodes []Node) bool {
+	all := make([]*Node, len(nodes))
+	byID := make(map[kv.NodeID]*Node, len(nodes))
+	for i := range nodes {
+		all[i], byID[nodes[i].Node] = &nodes[i], &nodes[i]
+	}
+	mean := meanRequests(all)
+	if at := byID[r.Leaseholder]; at == nil || !asked(at, mean) {
+		return false
+	}
+	return slices.ContainsFunc(r.Desc.Replicas, func(p kv.ReplicaDescriptor) bool {
+		n := byID[p.Node]
+		return n != nil && p.Type == kv.Voter && p.Node != r.Leaseholder && n.usable() && !n.Slow && n.Requests < mean
+	})
 }

@@ -83,6 +83,8 @@ func TestScripts(t *testing.T) {
 				return v.String() + "\n"
 			case "decide":
 				return Decide(&z, &r, nodes).describe()
+			case "divisible":
+				return fmt.Sprintln(Divisible(&r, nodes))
 			case "run":
 				var b strings.Builder
 				for range 20 {
@@ -152,6 +154,8 @@ func parseNode(t *testing.T, fs []string) Node {
 			n.Ranges = atoi(t, v)
 		case k == "leases":
 			n.Leases = atoi(t, v)
+		case k == "requests":
+			n.Requests = float64(atoi(t, v))
 		default:
 			n.Locality = append(n.Locality, cluster.Tier{Key: k, Value: v})
 		}

@@ -10,13 +10,14 @@ import (
 	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/placement"
 	"meridian/setting"
 )
 
 // A range with many requests is split at a key that halves them, so that its halves can be on different nodes (CRDB'20 §2.2.3). Only while there are so many are keys
 // sampled: all other requests cost one atomic load.
 //
-//	pass      requests per second above kv.range_split.by_load.threshold: sample
+//	pass      requests per second above kv.range_split.by_load.threshold, and a node that can take a part: sample
 //	requests  about samplesPerSecond of them leave their key
 //	pass      enough samples over sampleFor: split where half of them is on each side, unless most are for one key
 const (
@@ -101,12 +102,13 @@ func (o *origins) rate() float64 {
 	return l.PerSecond()
 }
 
-// considerHot splits a range that has too many requests, or goes on sampling them; it reports whether it splits.
-func (s *Store) considerHot(ctx context.Context, e *entry, clk time.Duration) bool {
+// considerHot splits a range that has too many requests, or goes on sampling them, if other nodes have fewer; it reports whether it splits.
+func (s *Store) considerHot(ctx context.Context, e *entry, clk time.Duration, nodes []placement.Node) bool {
 	d, l := e.r.Desc(), &e.load
 	threshold := float64(s.o.Settings.Int(setting.LoadSplitThreshold))
 	p := l.sampler.Load()
-	if d.Start.Less(keys.TablePrefix) || !s.o.Settings.Known() || !s.o.Settings.Bool(setting.LoadSplit) || l.rate() < threshold {
+	if d.Start.Less(keys.TablePrefix) || !s.o.Settings.Known() || !s.o.Settings.Bool(setting.LoadSplit) || l.rate() < threshold ||
+		!placement.Divisible(&placement.Range{Desc: d, Leaseholder: s.o.NodeID}, nodes) {
 		if p != nil {
 			l.sampler.Store(nil)
 		}

@@ -169,7 +169,7 @@ func (s *Store) pass(ctx context.Context) {
 		if wait := e.load.backoff.Load(); wait > 0 && int64(clk)-e.load.failedAt.Load() < wait {
 			return true
 		}
-		if s.considerHot(ctx, e, clk) {
+		if s.considerHot(ctx, e, clk, nodes) {
 			return true
 		}
 		l, d, bytes := &e.load, e.r.Desc(), e.r.Stats().TotalBytes
