@@ -154,7 +154,23 @@ func compareIndexes(ctx context.Context, tx *txn.Txn, cat *lease.Txn, id catalog
 			wrong = append(wrong, fmt.Sprintf("index %q has an entry too many: %v %v (version %d)", x.Name, values, err, t.Version))
 		}
 	}
-	return wrong[:min(len(wrong), 4)], compared, nil
+	return few(wrong), compared, nil
+}
+
+// few shortens what is wrong: two of each kind, and how many there are.
+func few(wrong []string) (out []string) {
+	seen := make(map[string]int)
+	for _, w := range wrong {
+		kind, _, _ := strings.Cut(w, " row")
+		kind, _, _ = strings.Cut(kind, ":")
+		if seen[kind]++; seen[kind] <= 2 {
+			out = append(out, w)
+		}
+	}
+	if len(wrong) > len(out) {
+		out = append(out, fmt.Sprintf("and %d more", len(wrong)-len(out)))
+	}
+	return out
 }
 
 // checkConstraints checks that the constraints of each table hold.

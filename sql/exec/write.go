@@ -446,12 +446,14 @@ func (m *mutation) change(w *tableWriter, indexes []*indexWriter, before, after 
 			if err != nil {
 				return err
 			}
-			if !iw.index.Primary {
+			if !iw.index.Primary && iw.index.State == catalog.Public {
 				u := iw.codec.appendValue(m.r.scratch(), before)
 				if bytes.Equal(u, v) {
 					continue
 				}
 			}
+			// An index that is being filled may lack the entry, and never get it from the backfill, if the row moves in the primary index to where the
+			// backfill has been (exec.X2).
 			m.batch.Put(newKey, v)
 		default:
 			if was {
