@@ -224,7 +224,7 @@ func (c *cluster) begin() *testTxn {
 }
 
 func (x *testTxn) header() kv.Header {
-	h := kv.Header{Txn: x.txn.Clone(), CanForwardRead: len(x.reads) == 0, WaitPolicy: x.policy, LockTimeout: x.timeout}
+	h := kv.Header{Txn: x.txn.Clone(), CanForwardRead: len(x.reads) == 0, WaitPolicy: x.policy, LockTimeout: x.timeout, Now: x.c.clock.Now()}
 	return h
 }
 

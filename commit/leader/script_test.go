@@ -162,6 +162,9 @@ func (s *scripted) command(t *testing.T, d *datadriven.TestData) string {
 		return out.String()
 	case "metrics":
 		m := s.c.o.Metrics
+		if d.HasArg("moves") {
+			return fmt.Sprintf("moved by their ranges %d, refused %d\n", m.Forwarded.Load(), m.RetriesSerialize.Load()+m.RetriesWriteTooOld.Load())
+		}
 		return fmt.Sprintf("one-phase %d, commits %d, stages %d, recoveries %d, pushes %d, deadlocks %d, expired %d\n",
 			m.OnePhaseCommits.Load(), m.Commits.Load(), m.Stages.Load(), m.Recoveries.Load(), m.Pushes.Load(),
 			m.Deadlocks.Load(), m.Expired.Load())

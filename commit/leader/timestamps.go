@@ -64,14 +64,18 @@ func (c *call) txnID() kv.TxnID {
 
 // mayForward reports whether the range may move the read timestamp (leader.P13).
 //
-// Writes of a transaction that is older than the lease may be a late copy of writes that another leaseholder has served, when the gateway
+// Writes that left their gateway before the lease began may be a late copy of writes that another leaseholder has served, when the gateway
 // sent them again. Then the newer version that they meet may be their own, and above it they would be done a second time. Under this lease
 // the mark of a commit shows it (leader.P5).
+//
+// A batch that left later (Header.Now) is no such copy: the other leaseholder would have served one that left later still, with a clock that had moved past
+// the reading in it, and its lease ended before any clock of its own came to the beginning of this one (leader.P3). So transactions that waited in a
+// long queue while the lease moved are not held up for it.
 func (c *call) mayForward() bool {
 	if c.txn == nil {
 		return c.b.Timestamp.IsZero()
 	}
-	return c.b.CanForwardRead && (c.writes == 0 || c.p.low.Load().Less(c.txn.MinTimestamp))
+	return c.b.CanForwardRead && (c.writes == 0 || c.p.low.Load().Less(c.txn.MinTimestamp.Forward(c.b.Now)))
 }
 
 // forward moves read and write timestamp, instead of answering with a retry error.
