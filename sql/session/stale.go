@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"meridian/clock"
+	"meridian/keys"
 	"meridian/replica/closedts"
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
@@ -70,9 +71,7 @@ func (s *Session) readWithin(ctx context.Context, p *plan.Plan, params []types.D
 		if len(spans) == 0 {
 			return p, nil // it reads no rows, and a transaction goes on without a timestamp
 		}
-		upTo, more := s.cat.Negotiable(b.least)
-		spans = append(spans, more...)
-		n, err := s.srv.DB.Negotiate(ctx, spans, b.least)
+		n, err := s.negotiate(ctx, p, spans, b.least, at)
 		if err == nil {
 			err = s.cat.Keeps(func() (clock.Timestamp, error) { return n.Closed, nil })
 		}
@@ -82,7 +81,7 @@ func (s *Session) readWithin(ctx context.Context, p *plan.Plan, params []types.D
 		if at.LessEq(n.At) {
 			return p, nil
 		}
-		at, near = n.At.Backward(upTo).Backward(s.srv.Clock.Now()), txn.NearestFirst
+		at, near = n.At, txn.NearestFirst
 		if at.Less(b.least) {
 			if b.nearest {
 				return nil, errStaleness(b, at, n.Intent)
@@ -98,6 +97,30 @@ func (s *Session) readWithin(ctx context.Context, p *plan.Plan, params []types.D
 		p = then
 	}
 	return p, nil
+}
+
+// negotiate asks the nearest replicas for a timestamp at which a plan may read its spans; if it is a good one, it is not later than the end of the tenure and than
+// the present. The replicas of the catalogue are asked only if the plan may be another one at that time: they may be far away, and then each change of a table would
+// send the reads of all regions to them, for as long as the bound allows.
+func (s *Session) negotiate(ctx context.Context, p *plan.Plan, spans []keys.Span, least, most clock.Timestamp) (txn.Negotiated, error) {
+	n, err := s.srv.DB.Negotiate(ctx, spans, least)
+	if err != nil || most.LessEq(n.At) {
+		return n, err
+	}
+	n.At = n.At.Backward(s.cat.UpTo()).Backward(s.srv.Clock.Now())
+	if n.At.Less(least) {
+		return n, nil
+	}
+	more := s.cat.Negotiable(n.At, p.Depends)
+	if len(more) == 0 {
+		return n, nil
+	}
+	c, err := s.srv.DB.Negotiate(ctx, more, least)
+	if c.At.Less(n.At) {
+		n.At, n.Intent = c.At, c.Intent
+	}
+	n.Closed = n.Closed.Forward(c.Closed)
+	return n, err
 }
 
 // covered checks that the node's catalogue may be used at the time of a historical transaction (lease.L11, lease.L12).

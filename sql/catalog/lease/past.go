@@ -28,11 +28,16 @@ func (t *Txn) pastOnly(s *Snapshot) bool {
 
 // changedSince reports whether a descriptor may have changed since the historical transaction's timestamp.
 func (t *Txn) changedSince(s *Snapshot, id catalog.ID) bool {
-	if !t.pastOnly(s) {
+	return t.pastOnly(s) && s.changedSince(t.tx.ReadTimestamp(), id)
+}
+
+// changedSince reports whether a descriptor may have changed since a time.
+func (s *Snapshot) changedSince(at clock.Timestamp, id catalog.ID) bool {
+	if !at.Less(s.modified) {
 		return false
 	}
 	e, ok := s.byID[id]
-	return !ok || t.tx.ReadTimestamp().Less(e.modified)
+	return !ok || at.Less(e.modified)
 }
 
 // atThen is a descriptor as it was at the transaction's timestamp; nil if there was none, or it was dropped. Its owner and privileges are

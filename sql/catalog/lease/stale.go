@@ -22,13 +22,19 @@ import (
 //
 // In a negotiation the snapshot is therefore like a replica, and the end of the tenure is its closed timestamp.
 
-// Negotiable returns up to when the node's snapshot may be used to read the past, and the keys of the catalogue that such reads may need, if
-// they are at or after a timestamp: none if nothing in the catalogue has changed since.
-func (t *Txn) Negotiable(least clock.Timestamp) (upTo clock.Timestamp, spans []keys.Span) {
-	if least.Less(t.m.snap.Load().modified) {
-		spans = []keys.Span{descriptorSpan(), keys.IndexSpan(catalog.NamespaceTableID, catalog.IndexID(1))}
+// UpTo is the end of the tenure: up to then the node's snapshot may be used to read the past.
+func (t *Txn) UpTo() clock.Timestamp { return t.m.Deadline() }
+
+// Negotiable returns the keys of the catalogue that a statement with some dependencies may need if it reads at a timestamp: none if nothing that it depends on
+// has changed since. The ranges of the catalogue need not have a replica in every region, while its tables may.
+func (t *Txn) Negotiable(at clock.Timestamp, deps []catalog.Dependency) []keys.Span {
+	s := t.m.snap.Load()
+	for _, d := range deps {
+		if !t.computed(d.ID) && s.changedSince(at, d.ID) {
+			return []keys.Span{descriptorSpan(), keys.IndexSpan(catalog.NamespaceTableID, catalog.IndexID(1))}
+		}
 	}
-	return t.m.Deadline(), spans
+	return nil
 }
 
 // Covers checks that the node's snapshot may be used at the timestamp of a historical transaction (lease.L11). If not, it waits for a while: the

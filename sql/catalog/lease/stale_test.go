@@ -9,6 +9,7 @@ import (
 
 	"meridian/clock"
 	"meridian/kv"
+	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
 	"meridian/txn"
 )
@@ -21,6 +22,8 @@ func TestTenureEnded(t *testing.T) {
 		c := newCluster(t, 2, true)
 		defer c.stop()
 		n := c.nodes[1]
+		earlier := n.create(t, "earlier")
+		time.Sleep(time.Minute)
 		id := n.create(t, "t")
 		time.Sleep(time.Minute)
 		begin := func(at clock.Timestamp) (*lease.Txn, func()) {
@@ -30,11 +33,15 @@ func TestTenureEnded(t *testing.T) {
 		}
 		now := n.db.Clock().Now()
 		cat, done := begin(now)
-		if upTo, spans := cat.Negotiable(now.Add(-time.Second)); upTo.Less(now.Add(8*time.Second)) || len(spans) != 0 {
+		deps, other := []catalog.Dependency{{ID: id}}, []catalog.Dependency{{ID: earlier}}
+		if upTo, spans := cat.UpTo(), cat.Negotiable(now.Add(-time.Second), deps); upTo.Less(now.Add(8*time.Second)) || len(spans) != 0 {
 			t.Errorf("negotiable up to %s, with %s", upTo, spans)
 		}
-		if _, spans := cat.Negotiable(now.Add(-2 * time.Minute)); len(spans) == 0 {
-			t.Error("a read of the time before the last change needs nothing of the catalogue")
+		if len(cat.Negotiable(now.Add(-90*time.Second), deps)) == 0 {
+			t.Error("a read of the time before the last change of its table needs nothing of the catalogue")
+		}
+		if spans := cat.Negotiable(now.Add(-90*time.Second), other); len(spans) != 0 {
+			t.Errorf("after a change of another table, a read needs %s", spans)
 		}
 		if err := cat.Covers(ctx); err != nil {
 			t.Error(err)
