@@ -14,6 +14,7 @@ import (
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/workload"
 	"meridian/workload/movr"
 	"meridian/workload/tpcc"
 )
@@ -174,17 +175,10 @@ func tpccSchema() regional {
 	hand := tpccByHand()
 	load := func(regions []string) *tpcc.TPCC {
 		w := tpcc.New()
-		w.Warehouses, w.Regions = tpccPerRegion*max(len(regions), 1), regions
+		w.Warehouses, w.Regions, w.Keyed = tpccPerRegion*max(len(regions), 1), regions, true
 		return w
 	}
-	schema := load(nil).Schema()
-	for i, s := range schema {
-		// Its rows have no key of their own; a partition needs one that begins with the warehouse.
-		if body, ok := strings.CutPrefix(s, "CREATE TABLE history ("); ok {
-			schema[i] = "CREATE TABLE history (h_id uuid NOT NULL DEFAULT gen_random_uuid(), PRIMARY KEY (h_w_id, h_id)," + body
-		}
-	}
-	return regional{name: "TPC-C", schema: schema, before: hand.all, beforeAdd: hand.add, beforeDrop: hand.drop,
+	return regional{name: "TPC-C", schema: load(nil).Schema(), before: hand.all, beforeAdd: hand.add, beforeDrop: hand.drop,
 		create: func(database string, regions []string) []string {
 			return append([]string{movr.CreateDatabase(database, regions)}, load(regions).Schema()...)
 		},
@@ -200,11 +194,7 @@ func ycsbSchema() regional {
 			return []string{movr.CreateDatabase(database, regions), "CREATE TABLE usertable (ycsb_key text PRIMARY KEY, field0 text) LOCALITY REGIONAL BY ROW"}
 		},
 		convert: func(database string, regions []string) []string {
-			out := []string{fmt.Sprintf("ALTER DATABASE %s SET PRIMARY REGION %q", database, regions[0])}
-			for _, r := range regions[1:] {
-				out = append(out, fmt.Sprintf("ALTER DATABASE %s ADD REGION %q", database, r))
-			}
-			return append(out, "ALTER TABLE usertable SET LOCALITY REGIONAL BY ROW")
+			return append(workload.DatabaseRegions(database, regions), "ALTER TABLE usertable SET LOCALITY REGIONAL BY ROW")
 		}, probe: "usertable",
 		paper: [4][2]int{{5, 1}, {5, 1}, {2, 1}, {2, 1}}}
 }

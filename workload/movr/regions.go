@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"meridian/workload"
 )
 
 // CitiesOf are the cities of a region, as positions in Cities, in a cluster of some regions: cities of a region that the cluster does not have are spread over
@@ -27,11 +29,8 @@ var homed = [...]string{"users", "vehicles", "rides", "vehicle_location_historie
 // Localities are the statements that make the schema of one region serve several, the first of them primary (CRDB'22 table 2): three regions
 // take fourteen.
 func Localities(database string, regions []string) (out []string) {
+	out = workload.DatabaseRegions(database, regions)
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	add("ALTER DATABASE %s SET PRIMARY REGION %s", database, quoted(regions[0]))
-	for _, r := range regions[1:] {
-		add("ALTER DATABASE %s ADD REGION %s", database, quoted(r))
-	}
 	add("ALTER TABLE promo_codes SET LOCALITY GLOBAL")
 	for _, t := range homed {
 		add("ALTER TABLE %s ADD COLUMN crdb_region crdb_internal_region NOT NULL AS (%s) STORED", t, regionOfCity(regions))

@@ -3,6 +3,8 @@ package tpcc
 import (
 	"fmt"
 	"strings"
+
+	"meridian/workload"
 )
 
 // table is one of the nine.
@@ -157,11 +159,11 @@ func (t *TPCC) Schema() (out []string) {
 				locality = " LOCALITY REGIONAL BY ROW"
 				body += ",\n\tcrdb_region crdb_internal_region NOT NULL AS (" + t.regionOf(b.home) + ") STORED"
 			}
-			if key == "" {
-				// A key that begins with the warehouse determines the region, so it needs no check in other regions.
-				body += ",\n\th_id uuid NOT NULL DEFAULT gen_random_uuid()"
-				key = b.home + ", h_id"
-			}
+		}
+		if key == "" && (t.Keyed || len(t.Regions) > 0) {
+			// A key that begins with the warehouse determines the region, so it needs no check in other regions.
+			body += ",\n\th_id uuid NOT NULL DEFAULT gen_random_uuid()"
+			key = b.home + ", h_id"
 		}
 		if key != "" {
 			body += ",\n\tPRIMARY KEY (" + key + ")"
@@ -189,22 +191,10 @@ func (t *TPCC) regionOf(column string) string {
 	return b.String()
 }
 
-// DatabaseRegions returns the statements that give a database its regions, the first of which is the primary one.
-func (t *TPCC) DatabaseRegions(database string) (out []string) {
-	for i, r := range t.Regions {
-		verb := "ADD REGION "
-		if i == 0 {
-			verb = "SET PRIMARY REGION "
-		}
-		out = append(out, "ALTER DATABASE "+quote(database)+" "+verb+quote(r))
-	}
-	return out
-}
-
 // Localities returns the statements that make the schema of one region serve Regions, the first of them primary (CRDB'22 table 2): three regions take
 // twenty. The tables must have keys that begin with the warehouse, so that a row's key determines its region.
 func (t *TPCC) Localities(database string) []string {
-	out := t.DatabaseRegions(database)
+	out := workload.DatabaseRegions(database, t.Regions)
 	for _, b := range tables {
 		if b.home == "" {
 			out = append(out, "ALTER TABLE "+b.name+" SET LOCALITY GLOBAL")

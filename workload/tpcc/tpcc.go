@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
+
+	"meridian/workload"
 )
 
 // Sizes of clause 4.3.3.1, at full scale.
@@ -31,6 +33,8 @@ type TPCC struct {
 	Wait bool
 	// Regions, if any, are the database's regions, each home of consecutive warehouses.
 	Regions []string
+	// Keyed gives rows of history a key that begins with their warehouse also without Regions, as partitions by warehouse need.
+	Keyed bool
 	// NoForeignKeys leaves the foreign keys out.
 	NoForeignKeys bool
 	// Quick checks only the first four of the consistency conditions.
@@ -179,7 +183,7 @@ func (t *TPCC) addRegions(ctx context.Context, conn *pgx.Conn) error {
 	if err := rows.Err(); err != nil {
 		return fmt.Errorf("tpcc: regions of the database: %w", err)
 	}
-	for i, sql := range t.DatabaseRegions(database) {
+	for i, sql := range workload.DatabaseRegions(database, t.Regions) {
 		if there[t.Regions[i]] {
 			continue
 		}

@@ -269,7 +269,7 @@ func TestRegions(t *testing.T) {
 		}
 	}
 	schema := w.Schema()
-	for _, sql := range append(w.DatabaseRegions("tpcc"), schema...) {
+	for _, sql := range append(workload.DatabaseRegions("tpcc", w.Regions), schema...) {
 		if _, err := parse.Parse(sql); err != nil {
 			t.Errorf("%s: %v", sql, err)
 		}
