@@ -10,6 +10,7 @@ import (
 // TestAddColumnKeepsValues: a transaction adds a column and fills it; elsewhere a statement that was bound with the
 // earlier version, which is still in use (I7), waits for one of its rows. It must not write it without the new value.
 func TestAddColumnKeepsValues(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := wideArea(t)
 		ctx := context.Background()

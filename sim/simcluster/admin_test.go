@@ -19,6 +19,7 @@ import (
 
 // TestAdminHTTP sends a node the requests of a monitor.
 func TestAdminHTTP(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Configure: func(i int, o *server.Options) {
 			o.HTTPAddr = strings.TrimSuffix(o.ListenAddr, ":1") + ":8080"

@@ -35,6 +35,7 @@ func wantCode(t *testing.T, err error, code string) {
 // TestAdmissionQueue: a statement that queues for admission is visible in pg_stat_activity, statement_timeout bounds
 // its wait, a cancel ends it, and a transaction that holds locks does not wait at all.
 func TestAdmissionQueue(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Configure: crowded})
 		ctx := context.Background()
@@ -99,6 +100,7 @@ func TestAdmissionQueue(t *testing.T) {
 // rows of ranges on all three. An admitted transaction never waits for a queued one: there are as many transactions as the rows
 // allow, and no client waits for long.
 func TestAdmissionNoDeadlock(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Configure: crowded})
 		replicated(t, c, 3)
@@ -163,6 +165,7 @@ func TestAdmissionNoDeadlock(t *testing.T) {
 // heartbeats, and commits by it. With clients at all nodes, two of the gates learn of waits at the row's leaseholder late,
 // from its answers: about half of the clients queue at the gates.
 func TestAdmissionHotRow(t *testing.T) {
+	t.Parallel()
 	for nodes, most := range map[int]int{1: 8, 3: 70} {
 		t.Run(fmt.Sprint("nodes=", nodes), func(t *testing.T) { testAdmissionHotRow(t, nodes, most) })
 	}
@@ -227,6 +230,7 @@ func testAdmissionHotRow(t *testing.T, nodes, bound int) {
 // gate finds out and lets them in one after the other: together they get as much done as one of them alone, and few of
 // their transactions fail.
 func TestAdmissionRivals(t *testing.T) {
+	t.Parallel()
 	const length = 10 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Configure: func(i int, o *server.Options) {
@@ -287,6 +291,7 @@ func TestAdmissionRivals(t *testing.T) {
 // TestFailedGivesItsPlace: a transaction that has lost and was rolled back has no place at the gate, though its client has not
 // said ROLLBACK yet.
 func TestFailedGivesItsPlace(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1})
 		ctx := context.Background()

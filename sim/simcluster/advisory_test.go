@@ -29,6 +29,7 @@ func ask[T any](t *testing.T, conn *pgx.Conn, sql string) (v T) {
 // its key: the lease moves, the range splits at the lock, the leaseholder dies. Every node shows it. When the holder's node dies
 // it is free within seconds, for sessions that wait and for those that only try.
 func TestAdvisoryLocksOverNodes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
 		replicated(t, c, 3)
@@ -130,6 +131,7 @@ func TestAdvisoryLocksOverNodes(t *testing.T) {
 // TestAdvisoryLockOfTheCutOff: a session whose node is cut off from the others is ended before another session gets its lock, and its
 // open transaction does not commit.
 func TestAdvisoryLockOfTheCutOff(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, admin := lockCluster(t, 1)
 		ctx := context.Background()
@@ -172,6 +174,7 @@ func TestAdvisoryLockOfTheCutOff(t *testing.T) {
 // TestAdvisoryDeadlockOverNodes: sessions of two nodes, keys of a third: a deadlock over an advisory lock of the session's level and
 // a row is found, and the session that is chosen goes on with its lock.
 func TestAdvisoryDeadlockOverNodes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := lockCluster(t, 1)
 		ctx := context.Background()
@@ -211,6 +214,7 @@ func TestAdvisoryDeadlockOverNodes(t *testing.T) {
 // largest number and writes the next. Nodes die, leases move, the range of the locks splits, nodes are cut off. No two sections
 // that committed have found the same number. MERIDIAN_SEEDS asks for more.
 func TestAdvisoryLocksExclude(t *testing.T) {
+	t.Parallel()
 	for _, seed := range seedsAsked(t, 1, 3) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			defer watchdog(seed).Stop()

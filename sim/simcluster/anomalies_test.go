@@ -30,6 +30,7 @@ import (
 const anomalyFaults = 15 * time.Second // of virtual time
 
 func TestCampaignAnomalies(t *testing.T) {
+	t.Parallel()
 	for _, seed := range seedsAsked(t, 2, 2) { // one READ COMMITTED, one SERIALIZABLE
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			a := anomalies.New()

@@ -37,6 +37,7 @@ const (
 )
 
 func TestAtomicCampaign(t *testing.T) {
+	t.Parallel()
 	seeds, first := 2, 1
 	if n, err := strconv.Atoi(os.Getenv("MERIDIAN_SEEDS")); err == nil {
 		seeds = n

@@ -12,6 +12,7 @@ import (
 // TestIndexOfHotRows: indexes are filled from another region while some rows are written all the time, so that a transaction that
 // reads them all, and writes a wide-area round trip later, always finds some changed. Only these rows may take more than one try.
 func TestIndexOfHotRows(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := wideArea(t)
 		near, far := connect(t, c, 0), connect(t, c, 2)

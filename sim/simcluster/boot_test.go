@@ -14,6 +14,7 @@ import (
 // TestSeveralStartOneNode: a plan of faults and an operator stop, crash and start the same node, and do not know of each other. Each start is of a node of which
 // nothing is left, or of one that runs already; none meets a store that is in use.
 func TestSeveralStartOneNode(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Binary: func(int, error) version.Binary { return version.Built() }})
 		replicated(t, c, 3)
@@ -70,6 +71,7 @@ func TestSeveralStartOneNode(t *testing.T) {
 
 // TestMachineCrashesDuringItsStart: no node is left that believes it runs, on a disk that is lost.
 func TestMachineCrashesDuringItsStart(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Binary: func(int, error) version.Binary { return version.Built() }})
 		replicated(t, c, 3)

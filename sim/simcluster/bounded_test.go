@@ -74,6 +74,7 @@ func boundedReads(seconds int) []string {
 // TestBoundedStaleness: reads with a bound of staleness take no wide-area round, from anywhere; also when the home region is gone, and for as long
 // as the bound allows.
 func TestBoundedStaleness(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := startFiveRegions(t)
 		f.schema()
@@ -122,6 +123,7 @@ func try(conn *pgx.Conn, sql string) error {
 // TestStaleCutOff: a region that is cut off from all others answers stale reads as it last knew the rows and the tables, for as long as the bound
 // allows; what the others do meanwhile is seen when the cut has healed.
 func TestStaleCutOff(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const far = 6
 		f := startFiveRegions(t)

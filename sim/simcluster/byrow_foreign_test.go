@@ -12,6 +12,7 @@ import (
 // TestForeignKeysByRow counts the wide-area rounds of foreign keys between tables whose rows have a home. A reference to a row of this region is checked here; the
 // rows that refer to a deleted one are looked for in all regions at once, and deleted at once.
 func TestForeignKeysByRow(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := fiveContinents(t)
 		names := sim.FiveRegions().Names

@@ -53,6 +53,7 @@ func homed(t *testing.T, c *simcluster.Cluster, conn *pgx.Conn, table string, re
 
 // TestRegionalByRow counts the wide-area rounds of statements on rows with a home.
 func TestRegionalByRow(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		c := fiveContinents(t)
@@ -116,6 +117,7 @@ func TestRegionalByRow(t *testing.T) {
 // TestMovingRowsAreFound: rows move from region to region, and whoever looks for them by a unique key finds each of them once: at all levels of isolation,
 // in single statements and in transactions that write, where the answers of some regions are not waited for (txn.TX9).
 func TestMovingRowsAreFound(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
@@ -200,6 +202,7 @@ func TestMovingRowsAreFound(t *testing.T) {
 // TestUniqueAcrossRegions: clients in all regions, at all levels of isolation, insert rows with keys of a few, upsert them, change them and move them to
 // other regions, in statements and in transactions, while leases move. No two rows ever have one key (exec.X7).
 func TestUniqueAcrossRegions(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { uniqueAcrossRegions(t, seed) })

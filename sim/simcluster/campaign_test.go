@@ -51,6 +51,7 @@ const (
 )
 
 func TestCampaign(t *testing.T) {
+	t.Parallel()
 	seeds, first := 3, 1
 	if testing.Short() {
 		seeds = 1
@@ -458,6 +459,7 @@ func (k *campaign) spare(d *kv.RangeDescriptor) (out []kv.NodeID) {
 
 // TestCampaignPlans: the same seed gives the same plan, which can be printed and read back.
 func TestCampaignPlans(t *testing.T) {
+	t.Parallel()
 	o := fault.Options{Nodes: []string{"n1", "n2", "n3"}, Duration: faultsLast}
 	p := fault.Generate(7, o)
 	again, err := fault.Parse(p.String())

@@ -15,6 +15,7 @@ import (
 // TestShowClusterClocks: each node shows the offsets of the others' clocks from its own, their errors, and the times of
 // their measurement.
 func TestShowClusterClocks(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
 		replicated(t, c, 3)
@@ -79,6 +80,7 @@ func TestShowClusterClocks(t *testing.T) {
 // TestTimeDoesNotGoBackOverARestart: a node whose clock was set back while it was down waits until it is past every
 // timestamp that its predecessor may have issued (server.SV2); by more than a minute, it refuses to start and says so.
 func TestTimeDoesNotGoBackOverARestart(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Log: logTo()})
 		time.Sleep(10 * time.Second)

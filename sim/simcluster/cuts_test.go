@@ -390,6 +390,7 @@ func sampled(t *testing.T, lot []cut, n int) []cut {
 // can reach a quorum of each range, if only by way of another node, serves its clients within five seconds and from then on (transport.T6);
 // any other refuses them with an error (route.RO5).
 func TestCuts(t *testing.T) {
+	t.Parallel()
 	for i, at := range [][2]int{{0, 0}, {0, 1}, {1, 2}} {
 		lot := structures(3, 3, false)
 		if i > 0 {
@@ -413,6 +414,7 @@ func TestCuts(t *testing.T) {
 // TestCutsOfFive does the same with five nodes and three replicas of each range: gateways without a replica, relays of several
 // nodes, and parts of the network that have a quorum of some ranges only.
 func TestCutsOfFive(t *testing.T) {
+	t.Parallel()
 	row := cut{n: 5} // each node reaches its neighbours only
 	for i := range 5 {
 		for j := range 5 {

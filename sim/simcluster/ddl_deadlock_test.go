@@ -18,6 +18,7 @@ import (
 // gets the error of a deadlock as soon as for any other (lease.L6, txn.TX7), and the others go on. With transaction_replay, all
 // do.
 func TestDefinitionDeadlocks(t *testing.T) {
+	t.Parallel()
 	rings := [][][2]string{
 		{{"SELECT * FROM t0", "ALTER TABLE t1 ADD COLUMN w0 int"}, {"SELECT * FROM t1", "ALTER TABLE t0 ADD COLUMN w1 int"}},
 		{{"INSERT INTO t0 VALUES (10)", "LOCK TABLE t1"}, {"INSERT INTO t1 VALUES (10)", "LOCK TABLE t0"}},

@@ -90,6 +90,7 @@ func keptVoters(t *testing.T, c *simcluster.Cluster, i, asked int) (changes int)
 // is less than configured (placement.P2), which is checked for every change that was ever applied; and when all nodes are back, all
 // ranges have all their voters.
 func TestDeadCampaign(t *testing.T) {
+	t.Parallel()
 	for _, seed := range seedsAsked(t, 1, 1) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { deadForHours(t, uint64(seed)) })
@@ -204,6 +205,7 @@ func deadForHours(t *testing.T, seed uint64) {
 // TestForgottenDeadNode: a node is dead, and all others are started again, so that none of them has had a message of it. It
 // still counts as dead, and is replaced.
 func TestForgottenDeadNode(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 4})
 		replicated(t, c, 3)
@@ -253,6 +255,7 @@ func TestForgottenDeadNode(t *testing.T) {
 // is live again, whether it was started anew or had only been cut off with its replica asleep, it gets the entries that it
 // has missed.
 func TestSleepWithoutTheDead(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"crashed", "cut off"} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

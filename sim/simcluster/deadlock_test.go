@@ -19,6 +19,7 @@ import (
 // leaseholder is at home and wanting one of the next region. Exactly one has to give up, soon, and its error names all
 // three.
 func TestDeadlockOverRegions(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := wideArea(t)
 		ctx := context.Background()

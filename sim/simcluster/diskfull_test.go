@@ -65,6 +65,7 @@ func fill(t *testing.T, ctx context.Context, conn *pgx.Conn, table string) (rows
 // TestDiskFull loads faster than the node checks its disk, until 53100. The node lives; rows can be deleted, tables truncated
 // and dropped, no statement hangs; and when that has freed space, writes are accepted again (I9).
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	for _, nodes := range []int{1, 3} {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -130,6 +131,7 @@ func TestDiskFull(t *testing.T) {
 // TestIndexOnAFullDisk: a schema change that would fill an index while there is no space ends with 53100, as INSERT does, and
 // leaves nothing behind; it does not retry until there is space.
 func TestIndexOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := onSmallDisks(t, 1)
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -179,6 +181,7 @@ func count(t *testing.T, ctx context.Context, conn *pgx.Conn, table string) (n i
 // TestStartOnAFullDisk: a new store on a disk without room is refused at once; one that has been used may start, so that something
 // can be freed.
 func TestStartOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := onSmallDisks(t, 1)
 		c.StopNode(0)

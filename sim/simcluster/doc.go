@@ -10,6 +10,8 @@
 //		fault.Run(ctx, clock, plan, c.Target(seed), nil)
 //	})
 //
+// A bubble keeps little more than one processor busy, so tests call t.Parallel before they enter theirs.
+//
 // Its own tests are the ones that need everything: latency_test.go pins wide-area round trips, lease_test.go moves
 // leases, campaign_test.go runs seeded faults against clients that check what was acknowledged to them.
 // docs/simulation.md says how to write another, and how to run a seed again.

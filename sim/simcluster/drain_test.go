@@ -16,6 +16,7 @@ import (
 // TestDrain stops a node in an orderly way while others are used: its leases are transferred first, so no client
 // elsewhere waits, and its idle client gets an error.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
 		replicated(t, c, 3)
@@ -67,6 +68,7 @@ func TestDrain(t *testing.T) {
 
 // TestLocksOfADeadGateway: a writer waits for the locks of a gateway that died for three seconds, not more.
 func TestLocksOfADeadGateway(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
 		replicated(t, c, 3)

@@ -9,6 +9,7 @@ import (
 // TestFollowerReads pins the latency of a stale read: no message crosses the ocean, in any region, also for ranges that
 // sleep; the leaseholder serves reads of the present.
 func TestFollowerReads(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := wideArea(t)
 		near, far := connect(t, c, 0), connect(t, c, 2)

@@ -69,6 +69,7 @@ func skewed(t *testing.T) (*simcluster.Cluster, []time.Duration) {
 // TestCommitWait: a commit at a time in the future is answered when its gateway's clock has passed it, no sooner and not much later. No transaction
 // waits for its locks meanwhile, and it moves no clock.
 func TestCommitWait(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, skew := skewed(t)
 		ctx := context.Background()
@@ -178,6 +179,7 @@ func TestCommitWait(t *testing.T) {
 // TestFutureIsLinearizable: a counter is written at times in the future, through gateways whose clocks differ, and read through all of them. A read
 // sees every addition that was acknowledged, or read by a client, before it begins (I4), and no clock is moved.
 func TestFutureIsLinearizable(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -280,6 +282,7 @@ func TestFutureIsLinearizable(t *testing.T) {
 // TestFutureOverARestart: a value that a node has read at a time in the future does not change when the node crashes and is back before that
 // time, whatever kind of lease its range has (lease.RL4).
 func TestFutureOverARestart(t *testing.T) {
+	t.Parallel()
 	for name, k := range map[string]keys.Key{"a system range": keys.SystemKey("of a test"), "a table's range": userKey(1)} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -328,6 +331,7 @@ func TestFutureOverARestart(t *testing.T) {
 // TestFarAhead: a range serves as far ahead of its clock as GLOBAL tables need, and further, at the price of one round in its log; a
 // leaseholder that takes over after a crash writes above it. A timestamp beyond that is refused, with the numbers.
 func TestFarAhead(t *testing.T) {
+	t.Parallel()
 	for name, k := range map[string]keys.Key{"a system range": keys.SystemKey("of a test"), "a table's range": userKey(1)} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 
 // TestTimeToLive: how long versions are kept is a setting of the cluster, which every node follows at once.
 func TestTimeToLive(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 1})
@@ -77,6 +78,7 @@ func TestTimeToLive(t *testing.T) {
 // TestRunningReadersKeepVersions: versions that a transaction on any node has begun to read are kept for it, however
 // old it gets; afterwards they are removed, and later reads of them are refused.
 func TestRunningReadersKeepVersions(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("several minutes of virtual time")
 	}

@@ -25,6 +25,7 @@ import (
 // MERIDIAN_SEEDS, MERIDIAN_FIRST and MERIDIAN_SEED are TestCampaign's.
 
 func TestGlobalCampaign(t *testing.T) {
+	t.Parallel()
 	seeds, first := 3, 1
 	if testing.Short() {
 		seeds = 1

@@ -36,6 +36,7 @@ const globalPlace = "1 (asia-northeast1), 1 (australia-southeast1), 1 (europe-we
 
 // TestGlobalLatency: rows of a GLOBAL table are read in every region without a message to another one, and a write takes as long as its lead.
 func TestGlobalLatency(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct{ offset, most time.Duration }{{250 * time.Millisecond, 500 * time.Millisecond}, {10 * time.Millisecond, 250 * time.Millisecond}} {
 		t.Run(x.offset.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -78,6 +79,7 @@ func TestGlobalLatency(t *testing.T) {
 // TestGlobalContention: half of the operations of clients in five regions write to the same few rows of a GLOBAL table, and nearly all reads take less than the
 // clocks' interval (YCSB-A; CRDB'22 §7.2).
 func TestGlobalContention(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const offset = 250 * time.Millisecond
 		probes := &probe.Set{}
@@ -151,6 +153,7 @@ func (z globalFrom) Zone(k keys.Key) (placement.Zone, keys.Span) {
 // three regions whose clocks differ, while the leases move. A read anywhere sees every addition that was acknowledged, or read by a client, before
 // it begins (I4), and no transaction in part (I2).
 func TestGlobalIsLinearizable(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -270,6 +273,7 @@ func TestGlobalIsLinearizable(t *testing.T) {
 // TestGlobalCounter: additions that read without a lock, and carry the refresh of what they have read with their commit (coordinator.CO12), are neither lost
 // nor doubled, from near and from far.
 func TestGlobalCounter(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, Log: logTo(), MaxOffset: 100 * time.Millisecond,
 			Configure: func(_ int, o *server.Options) {

@@ -17,6 +17,7 @@ import (
 // client_connection_check_interval; its transaction is rolled back, its locks are free, and the statement does not take effect
 // later. A client that only sends ahead does not count as gone.
 func TestClientGoneWhileItWaits(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Log: logTo()})
 		ctx := context.Background()
@@ -166,6 +167,7 @@ func awaitReady(t *testing.T, f *pgproto3.Frontend) {
 
 // TestIdleTimeouts: sessions that sit idle, and waits for locks, end as PostgreSQL's do.
 func TestIdleTimeouts(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Log: logTo()})
 		ctx := context.Background()

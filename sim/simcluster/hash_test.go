@@ -120,6 +120,7 @@ func corrupt(t *testing.T, n *server.Node, d *kv.RangeDescriptor) {
 // that replica stops, whether it has the lease or not; its error names the reason, and it does not start again on that
 // store. The others go on.
 func TestDeviatingReplica(t *testing.T) {
+	t.Parallel()
 	for _, where := range []string{"follower", "leaseholder", "one of two"} {
 		t.Run(where, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -212,6 +213,7 @@ func TestDeviatingReplica(t *testing.T) {
 
 // TestCheckOff: with the interval set to zero, no replicas are compared in the background.
 func TestCheckOff(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Nodes: []int{1}})
 		exec(t, connect(t, c, 0), "SET CLUSTER SETTING server.consistency_check.interval = 0")
@@ -227,6 +229,7 @@ func TestCheckOff(t *testing.T) {
 
 // TestStatisticsSetRight: statistics that are wrong on all replicas alike are found and corrected.
 func TestStatisticsSetRight(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
 		replicated(t, c, 3)

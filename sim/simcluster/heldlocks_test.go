@@ -36,6 +36,7 @@ func lockCluster(t *testing.T, seed uint64) (c *simcluster.Cluster, admin *pgx.C
 // two only the second may commit, at every level and for every strength, whether the first has written in the same range, in
 // another one, in both, or nothing at all. Where the lease was transferred, the lock is still there, and the first commits.
 func TestRowLocksOutliveLeaseholders(t *testing.T) {
+	t.Parallel()
 	levels := []string{"SERIALIZABLE", "REPEATABLE READ", "READ COMMITTED"}
 	strengths := [][2]string{{"FOR UPDATE", "FOR KEY SHARE"}, {"FOR NO KEY UPDATE", "FOR SHARE"}, {"FOR SHARE", "FOR NO KEY UPDATE"}, {"FOR KEY SHARE", "FOR UPDATE"}}
 	works := []string{"", "UPDATE l SET v = v + 1 WHERE id = %d + 20", "UPDATE d SET v = v + 1 WHERE id = %d",
@@ -127,6 +128,7 @@ type section struct {
 // read and write. Nodes die, leases move. The sections of those that commit never overlap in time, and each has found the
 // effects of all before it. MERIDIAN_SEEDS asks for more.
 func TestRowLocksExclude(t *testing.T) {
+	t.Parallel()
 	for _, seed := range seedsAsked(t, 1, 3) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			defer watchdog(seed).Stop()

@@ -15,6 +15,7 @@ import (
 // TestEnforceHomeRegion: with enforce_home_region each statement either takes no wide-area round, or fails without one. Statements are refused by what
 // they would read, so a lookup join over rows that are all at home is not (session.S11).
 func TestEnforceHomeRegion(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		c := threeContinents(t)

@@ -17,6 +17,7 @@ import (
 // TestHotTable: a table of one range, with requests from all nodes to all of its rows, spreads over three nodes by itself; as long as the requests last its ranges
 // are not merged, afterwards they are.
 func TestHotTable(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})

@@ -15,6 +15,7 @@ import (
 // round trip. Its transaction does not fall behind the timestamps that the range closes (leader.P26), and its commit is not refused for the reads of others or for what the
 // range has closed ahead (coordinator.CO12): either would cost it seven round trips more.
 func TestTurnsTakeOneRound(t *testing.T) {
+	t.Parallel()
 	for _, locality := range []string{"REGIONAL BY TABLE", "GLOBAL"} {
 		t.Run(locality, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { turnsTakeOneRound(t, locality) }) })
 	}

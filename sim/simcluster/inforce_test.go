@@ -100,6 +100,7 @@ func tableID(t *testing.T, c *simcluster.Cluster, name string) (id catalog.ID) {
 // TestConfigurationInForce: while configurations are replaced again and again, at any moment of the moves that they cause, no replica is placed by one that was
 // replaced before; nor by hand; and a merge joins no ranges of two tables. In the end the ranges are where the last configuration wants them.
 func TestConfigurationInForce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := threeContinents(t)
 		root := connect(t, c, 0)
@@ -201,6 +202,7 @@ func seedOf(*testing.T) uint64 { return 1 }
 
 // TestViolation: constraints that can't be met are reported, by SQL, by the metric and to statements that wait; when they can, all is well again.
 func TestViolation(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Configure: func(i int, o *server.Options) {
@@ -268,6 +270,7 @@ func TestViolation(t *testing.T) {
 // TestMergeWhileConfigurationsChange: ranges of two tables merge while the tables have one configuration. Once a statement has returned that tells them apart, no merge
 // joins them, however many are under way, until they are equal again; the range that has both is split.
 func TestMergeWhileConfigurationsChange(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
@@ -373,6 +376,7 @@ func TestMergeWhileConfigurationsChange(t *testing.T) {
 // TestHomeMovesInSeconds: a table whose home moves to a region with a non-voter has its lease there within seconds, since that replica changes roles with a voter
 // before anything is shipped.
 func TestHomeMovesInSeconds(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		c := threeContinents(t)

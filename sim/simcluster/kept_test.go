@@ -40,6 +40,7 @@ func keptCluster() simcluster.Options {
 
 // TestKeptStores opens the stores of every release with this build, and reads the data of their cluster.
 func TestKeptStores(t *testing.T) {
+	t.Parallel()
 	if *rewriteKept {
 		writeKept(t)
 	}
@@ -66,6 +67,7 @@ func TestKeptStores(t *testing.T) {
 
 // TestStoresOfBefore: a binary that no longer supports the release of kept stores refuses them by name, and leaves them unchanged.
 func TestStoresOfBefore(t *testing.T) {
+	t.Parallel()
 	release := version.Built().Oldest
 	oldest := version.Version{Major: release.Major, Minor: release.Minor + 1}
 	k := &kept{release: release, binary: version.Binary{Own: version.Version{Major: release.Major, Minor: release.Minor + 2}, Oldest: oldest}}

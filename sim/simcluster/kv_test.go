@@ -22,6 +22,7 @@ func userKey(i int) keys.Key {
 
 // TestOneNode writes and reads through every layer of one node.
 func TestOneNode(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Log: logTo()})
 		db := c.Node(0).DB()
@@ -72,6 +73,7 @@ func put(ctx context.Context, db *txn.DB, k keys.Key, v string) error {
 
 // TestThreeNodes up-replicates, loses a node while writes go on, and gets it back.
 func TestThreeNodes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
 		ctx := context.Background()

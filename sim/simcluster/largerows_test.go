@@ -13,6 +13,7 @@ import (
 // TestCommitOfLargeRows: a transaction that was pushed while it wrote more bytes than a command can hold commits, and the intents of
 // all of its ranges become rows: each is written again with its value (leader.P19). It was refused as too large, for ever.
 func TestCommitOfLargeRows(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 1})
 		ctx := context.Background()

@@ -100,6 +100,7 @@ func roundTrips(t *testing.T, what string, want time.Duration, f func()) {
 // TestRoundTrips pins the wide-area round trips of each operation: exactly, in virtual time. The leaseholders are in
 // us-east1; the nearest quorum is us-east1 with us-west1, 63 ms away; europe-west1 is 87 ms away.
 func TestRoundTrips(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := wideArea(t)
 		near, far := connect(t, c, 0), connect(t, c, 2)

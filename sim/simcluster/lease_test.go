@@ -14,6 +14,7 @@ import (
 // leadership follows, a transfer is over in milliseconds, and writes go on at one round trip to the quorum: none
 // waits for a tick.
 func TestLeasesMove(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
 		replicated(t, c, 3)

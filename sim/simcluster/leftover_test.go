@@ -110,6 +110,7 @@ func restWithin(t *testing.T, c *simcluster.Cluster, limit time.Duration) {
 // raft snapshot of the left side then ends where the absorbed range begins, which no replica there will absorb any
 // more; it must not be in the new right side's way.
 func TestSplitAgainMeanwhile(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
 		replicated(t, c, 3)
@@ -153,6 +154,7 @@ func TestSplitAgainMeanwhile(t *testing.T) {
 // moved to another node. It may have had the right side's lease, which no other node requests, or its replica may have slept
 // all the time.
 func TestMovedAwayMeanwhile(t *testing.T) {
+	t.Parallel()
 	for _, one := range []struct {
 		name   string
 		away   time.Duration

@@ -271,6 +271,7 @@ func (f *fiveRegions) stale(list ...string) {
 // TestLimits measures with voters in one region and in all, and with three. MERIDIAN_LIMITS=all goes on with each region as
 // the home in turn.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := startFiveRegions(t)
 		f.schema()
@@ -293,6 +294,7 @@ func TestLimits(t *testing.T) {
 // TestLargeTransaction: a transaction far larger than its buffer writes its intents while it runs. Each statement returns
 // at once; all of it together takes the round trips of a few, not one for each megabyte.
 func TestLargeTransaction(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const buffer, statements, rows = 16 << 10, 24, 100 // 24 times some 30 kB
 		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, LocalRTT: 50 * time.Microsecond, Log: logTo(),

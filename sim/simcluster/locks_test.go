@@ -39,6 +39,7 @@ func code(err error) string {
 // TestLocksSurviveTransfers: a row that SELECT FOR UPDATE locked stays locked when the lease moves, when the range
 // splits, and when it merges. The transactions that wait get the lock in the order in which they began to wait.
 func TestLocksSurviveTransfers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
 		replicated(t, c, 3)

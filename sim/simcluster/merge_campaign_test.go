@@ -52,6 +52,7 @@ func mergeRandomly(ctx context.Context, c *simcluster.Cluster, i int, dice *rand
 // and brought back, while nodes crash, lose what they had not synced, and come back, and disks are slow. No total is ever
 // wrong, no node stops by itself, and in the end the ranges are whole.
 func TestMergeCampaign(t *testing.T) {
+	t.Parallel()
 	for _, seed := range seedsAsked(t, 1, 2) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { mergeCampaign(t, uint64(seed)) })

@@ -143,6 +143,7 @@ func rest(t *testing.T, c *simcluster.Cluster) {
 // TestMerge splits a range and puts it together again, with the right side's lease on each of the nodes, while a
 // transaction is open on both sides.
 func TestMerge(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
 		replicated(t, c, 3)
@@ -259,6 +260,7 @@ func TestMerge(t *testing.T) {
 // TestRangesMergeByThemselves: ranges that were split by hand stay until UNSPLIT; ranges that were split for their size
 // merge when their data is cleared, as after DROP TABLE or for an index that was replaced.
 func TestRangesMergeByThemselves(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), RangeMaxBytes: 256 << 10})
 		replicated(t, c, 3)

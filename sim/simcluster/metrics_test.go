@@ -19,6 +19,7 @@ import (
 
 // TestMetricsAreThere: a node has every metric that the documentation names.
 func TestMetricsAreThere(t *testing.T) {
+	t.Parallel()
 	// These names stand for something else, or need a state that this cluster is not in.
 	other := map[string]string{
 		"meridian_internal":        "a schema",

@@ -12,6 +12,7 @@ import (
 
 // TestNonVotersBySQL: a cluster setting gives each range non-voting replicas, and takes them away again.
 func TestNonVotersBySQL(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 5})
 		replicated(t, c, 3)

@@ -35,6 +35,7 @@ func heard(t *testing.T, conn *pgx.Conn, quiet time.Duration) (all []string) {
 // TestNotifyOverNodes: sessions of three nodes get the notifications of sessions of any node, after the COMMIT, once, in the
 // order of the session's commits, and none of rolled-back transactions.
 func TestNotifyOverNodes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
 		replicated(t, c, 3)
@@ -168,6 +169,7 @@ func TestNotifyOverNodes(t *testing.T) {
 
 // TestDeafListener: a session that does not read its notifications is ended, and the others continue to get theirs.
 func TestDeafListener(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 1})
 		ctx := context.Background()

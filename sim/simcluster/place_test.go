@@ -24,6 +24,7 @@ import (
 
 // TestSplitsOfConfinedRows: the index of ranges, which is everywhere, gets of a split no more than what separates two rows; logs and errors name keys by a hash.
 func TestSplitsOfConfinedRows(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log logLines
 		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 3, Log: &log})
@@ -82,6 +83,7 @@ func TestSplitsOfConfinedRows(t *testing.T) {
 
 // TestCancelledRegionStatement: a statement of regions that is cancelled leaves neither its change nor a job behind.
 func TestCancelledRegionStatement(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := threeContinents(t)
 		root := connect(t, c, 0)
@@ -177,6 +179,7 @@ func leaked(c *simcluster.Cluster, region, word string) (out []string) {
 // TestRowsAreNeverElsewhere: with PLACEMENT RESTRICTED no disk of another region ever has a byte of a row, whatever statement makes the ranges that the row is in: their
 // logs would show it.
 func TestRowsAreNeverElsewhere(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := threeContinents(t)
 		root := connect(t, c, 0)

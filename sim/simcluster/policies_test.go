@@ -18,6 +18,7 @@ const byRegion = ` (region text, id int, v int, PRIMARY KEY (region, id)) PARTIT
 // TestPlacementPolicies shows the policies of CRDB'20 §2.3 on one cluster: for each, where the replicas are, and how many wide-area rounds a read and a write take. The
 // clients are in us-east1 and in europe-west1, 87 ms apart; us-west1 is 63 ms from us-east1 and 132 ms from Europe.
 func TestPlacementPolicies(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := threeContinents(t)
 		us, eu := connect(t, c, 0), connect(t, c, 6)
@@ -76,6 +77,7 @@ func duplicateIndexes(t *testing.T, c *simcluster.Cluster, us, eu *pgx.Conn) {
 
 // TestConstraintThatCannotBeMet: a constraint that asks for more nodes than there are is reported, by object and constraint, until it is taken away.
 func TestConstraintThatCannotBeMet(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := threeContinents(t)
 		conn := connect(t, c, 0)

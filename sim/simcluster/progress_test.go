@@ -29,6 +29,7 @@ const (
 // there is no long time without a commit, no index takes for ever, and no request waits that could go on. The seeds differ
 // in topology, levels of isolation and what the clients do. MERIDIAN_SEEDS asks for more.
 func TestHotRowsGoOn(t *testing.T) {
+	t.Parallel()
 	for _, seed := range seedsAsked(t, 1, 4) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			defer watchdog(seed).Stop()
@@ -42,6 +43,7 @@ func TestHotRowsGoOn(t *testing.T) {
 // TestEmptiedRowsGoOn is the same with TRUNCATE, which locks the table: transactions that have begun to use it end first, however
 // often they have to be run again, and TRUNCATE does not wait for those that wait for it.
 func TestEmptiedRowsGoOn(t *testing.T) {
+	t.Parallel()
 	for _, seed := range seedsAsked(t, 1, 4) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			defer watchdog(seed).Stop()
@@ -54,6 +56,7 @@ func TestEmptiedRowsGoOn(t *testing.T) {
 
 // TestDroppedRowsGoOn is the same with DROP TABLE, and CREATE TABLE after it: clients that find no table try again.
 func TestDroppedRowsGoOn(t *testing.T) {
+	t.Parallel()
 	for _, seed := range seedsAsked(t, 1, 4) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			defer watchdog(seed).Stop()

@@ -22,6 +22,7 @@ import (
 // several statements, while leases move. No child is left without its parent, and no acknowledged one is missing
 // (coordinator.CO7).
 func TestReferencesAtAllLevels(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

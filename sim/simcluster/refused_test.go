@@ -41,6 +41,7 @@ func healthy(t *testing.T, c *simcluster.Cluster, i int) {
 // TestStartWithAWrongClock: a node that starts with a clock that a majority finds wrong stops by itself, and starts
 // again once it is right. No other node is affected.
 func TestStartWithAWrongClock(t *testing.T) {
+	t.Parallel()
 	for _, jump := range []time.Duration{2 * time.Second, -2 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			c := simcluster.Start(t, simcluster.Options{Log: logTo()})
@@ -71,6 +72,7 @@ func TestStartWithAWrongClock(t *testing.T) {
 
 // TestStoreOfAnotherCluster: a store that belongs elsewhere is refused, by name; the cluster does not notice.
 func TestStoreOfAnotherCluster(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		alone := true
 		c := simcluster.New(t, simcluster.Options{Log: logTo(), Configure: func(i int, o *server.Options) {
@@ -113,6 +115,7 @@ func TestStoreOfAnotherCluster(t *testing.T) {
 // TestDecommission decommissions a node: all its replicas are moved, it stops, and does not come back. Only --force
 // lets too few nodes remain.
 func TestDecommission(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 4, Log: logTo()})
 		replicated(t, c, 3)
@@ -206,6 +209,7 @@ func TestDecommission(t *testing.T) {
 // TestCutOff: a node whose binary can't act by the version that the others act by from now on, as one that was decommissioned and does not know it yet, is cut
 // off from them, and ends by itself. The versions are raised by hand here, since an upgrade waits for every node that counts.
 func TestCutOff(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		old := version.Binary{Own: version.Version{Minor: 1}, Oldest: version.Version{Minor: 1}}
 		later := version.Binary{Own: version.Version{Minor: 2}, Oldest: old.Oldest}

@@ -15,6 +15,7 @@ import (
 // TestMovrGoesAroundTheWorld makes a movr of one region one of three continents by the fourteen statements of CRDB'22 table 2, kills a region under SURVIVE REGION
 // FAILURE and goes on.
 func TestMovrGoesAroundTheWorld(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := threeContinents(t)
 		root := connect(t, c, 0)
@@ -98,6 +99,7 @@ func placed(t *testing.T, what string, f func() (string, bool)) {
 // TestRowsWaitForTheirPlace: where a database forbids regions, a region that is added gets rows when its partitions are there, and a statement that narrows the places of
 // rows returns when the replicas have moved.
 func TestRowsWaitForTheirPlace(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := threeContinents(t)
 		root := connect(t, c, 0)

@@ -116,6 +116,7 @@ const (
 
 // TestRegionLimits has what statements over five regions may take, each line from every region (CRDB'22 §7).
 func TestRegionLimits(t *testing.T) {
+	t.Parallel()
 	measured := map[string][]measurement{}
 	synctest.Test(t, func(t *testing.T) { (&regionLimits{T: t, measured: measured, regions: sim.FiveRegions()}).measure() })
 	for _, operation := range []string{limitHome, limitSurvive, limitAway, limitInsert, limitComputed, limitGlobal, limitBounded, limitOrphaned, limitFailure, limitOthers} {

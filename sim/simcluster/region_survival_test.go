@@ -19,6 +19,7 @@ import (
 // TestTwoRegionsFail: rows of a database that survives the failure of two regions are written within five seconds of losing two of five, and nothing that was
 // acknowledged before or meanwhile is lost; nor is it when the two come back.
 func TestTwoRegionsFail(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		regions := sim.FiveRegions()

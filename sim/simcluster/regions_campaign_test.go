@@ -35,6 +35,7 @@ const (
 )
 
 func TestRegionsCampaign(t *testing.T) {
+	t.Parallel()
 	var virtual time.Duration
 	var failed []int
 	seeds := seedsAsked(t, 1, 1)

@@ -108,6 +108,7 @@ func settle(t *testing.T, c *simcluster.Cluster, conn *pgx.Conn, table, want str
 
 // TestRegionalByTable: replicas and leases of tables go where their localities say, and reads at home leave no region.
 func TestRegionalByTable(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := threeContinents(t)
 		root := connect(t, c, 0)
@@ -127,6 +128,7 @@ func TestRegionalByTable(t *testing.T) {
 
 // TestConsoleRegions: the console has the distances between regions and where the rows of each table are.
 func TestConsoleRegions(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 3, Log: logTo(), Configure: func(i int, o *server.Options) {
 			if i == 0 {
@@ -168,6 +170,7 @@ func TestConsoleRegions(t *testing.T) {
 
 // TestConfinedStatistics: statistics are everywhere, so those of rows that may not leave their region have no values.
 func TestConfinedStatistics(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := threeContinents(t)
 		root := connect(t, c, 0)

@@ -37,6 +37,7 @@ import (
 //
 //	MERIDIAN_SEEDS, MERIDIAN_FIRST, MERIDIAN_SEED   as for TestCampaign
 func TestRegisterCampaign(t *testing.T) {
+	t.Parallel()
 	seeds, first := 2, 1
 	number := func(name string, into *int) bool {
 		n, err := strconv.Atoi(os.Getenv(name))

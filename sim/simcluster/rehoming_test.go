@@ -16,6 +16,7 @@ import (
 // TestRehoming: clients in three regions update the same rows of a table with auto-rehoming, at all levels of isolation. No row is lost or doubled, no update is lost, and a row
 // ends in the region from which it was updated last.
 func TestRehoming(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()

@@ -57,6 +57,7 @@ func holder(t *testing.T, c *simcluster.Cluster, at int, k keys.Key) int {
 // are told to go. No transaction that was begun fails, and none waits for long: the leases of the second node go to the one that stays, not to
 // the one that has just started.
 func TestReplaceInTurn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
 		replicated(t, c, 3)
@@ -135,6 +136,7 @@ func TestReplaceInTurn(t *testing.T) {
 // TestLeaseToRestarted gives all leases to a node that has just started again after it was drained. It serves at once, though its earlier
 // process may have had leases too (lease.RL6), and keeps them: it is the earlier process that drained.
 func TestLeaseToRestarted(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
 		replicated(t, c, 3)
@@ -171,6 +173,7 @@ func TestLeaseToRestarted(t *testing.T) {
 // TestLeaveAnswers stops a node that was drained, and has got leases since, while others write to its ranges all the time. It answers what it has
 // begun, and refuses the rest before it has done anything, so that no gateway is left without the outcome of a commit (server.SV6).
 func TestLeaveAnswers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), LocalRTT: 40 * time.Millisecond})
 		replicated(t, c, 3)

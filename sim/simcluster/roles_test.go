@@ -70,6 +70,7 @@ func rolesCluster(t *testing.T) (c *simcluster.Cluster, root func(sql string) ti
 // A change of roles or grants holds for the next statement of every session on every node, prepared or not, in a transaction
 // that has used the table before or not; and it waits for no such transaction.
 func TestRevokeHoldsAtOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, root := rolesCluster(t)
 		const read = "select a from t"
@@ -139,6 +140,7 @@ func TestRevokeHoldsAtOnce(t *testing.T) {
 // The sessions of a role that is dropped, or that may not log in any more, end on all nodes, whatever they are at; and the
 // role comes in nowhere, also on nodes that are not secured.
 func TestDisabledRolesGo(t *testing.T) {
+	t.Parallel()
 	for name, sql := range map[string]string{"nologin": "alter role ann nologin", "dropped": "drop role ann"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -199,6 +201,7 @@ func TestDisabledRolesGo(t *testing.T) {
 
 // VALID UNTIL bounds the use of a password: not of a certificate, and not of a session that it has begun.
 func TestPasswordsExpire(t *testing.T) {
+	t.Parallel()
 	secureCluster(t, 1, func(t *testing.T, c *simcluster.Cluster, a *authority) {
 		root, err := login(c, "desk", 0, "root", "", a.client("n1", a.certificate("root", time.Hour*24)))
 		if err != nil {

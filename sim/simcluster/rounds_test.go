@@ -47,6 +47,7 @@ func footer(t *testing.T, lines []string, name string) string {
 // TestPredictedRounds: EXPLAIN predicts as many wide-area rounds as take place, from gateways in two of five regions, and a latency that is near
 // to what the statement takes. The leaseholders are in us-east1, and the other voters 63 and 87 ms away.
 func TestPredictedRounds(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := startFiveRegions(t)
 		f.place(0, 3, 4)
@@ -125,6 +126,7 @@ func TestPredictedRounds(t *testing.T) {
 // TestPredictedRoundsByRow: of rows with a home EXPLAIN predicts how many wide-area rounds there are at least and at most, those of uniqueness checks and
 // foreign keys among them, and no other number takes place.
 func TestPredictedRoundsByRow(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := threeContinents(t)
 		root := connect(t, c, 0)
@@ -181,6 +183,7 @@ func TestPredictedRoundsByRow(t *testing.T) {
 // TestDuplicateIndexes: of two indexes with the same columns, and leaseholders in two regions, a gateway reads the one that is near, and so takes no
 // wide-area round (CRDB'20 2.3.1). When a lease moves, plans of before are made anew.
 func TestDuplicateIndexes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := wideArea(t)
 		near, far := connect(t, c, 0), connect(t, c, 2)

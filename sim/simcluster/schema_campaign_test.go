@@ -40,6 +40,7 @@ const (
 )
 
 func TestSchemaCampaign(t *testing.T) {
+	t.Parallel()
 	seeds, first := 2, 1
 	if testing.Short() {
 		seeds = 1

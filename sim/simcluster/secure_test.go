@@ -145,6 +145,7 @@ func codeOf(err error) string {
 
 // TestHTTPIsForAdministrators: the pages that a node serves over HTTP, by certificate.
 func TestHTTPIsForAdministrators(t *testing.T) {
+	t.Parallel()
 	secureCluster(t, 1, func(t *testing.T, c *simcluster.Cluster, a *authority) {
 		root, err := login(c, "desk", 0, "root", "", a.client("n1", a.certificate("root", time.Hour)))
 		if err != nil {
@@ -216,6 +217,7 @@ func TestHTTPIsForAdministrators(t *testing.T) {
 
 // TestAdminCallsAreForAdministrators: the calls of `meridian node` and `meridian user` want the certificate of a node or of root.
 func TestAdminCallsAreForAdministrators(t *testing.T) {
+	t.Parallel()
 	secureCluster(t, 1, func(t *testing.T, c *simcluster.Cluster, a *authority) {
 		root, err := login(c, "desk", 0, "root", "", a.client("n1", a.certificate("root", time.Hour)))
 		if err != nil {
@@ -244,6 +246,7 @@ func TestAdminCallsAreForAdministrators(t *testing.T) {
 
 // TestSlowHTTPClients: clients that send slowly, or nothing, or don't read are cut off, and one client can't take every place.
 func TestSlowHTTPClients(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"insecure", "secure"} {
 		t.Run(mode, func(t *testing.T) {
 			secureCluster(t, 1, func(t *testing.T, c *simcluster.Cluster, a *authority) {
@@ -394,6 +397,7 @@ func challenge(t *testing.T, c *simcluster.Cluster, a *authority, i int, user st
 
 // TestUnknownRolesLookLikeKnownOnes: before a proof nothing tells whether a role exists, on no node, and not by the time it takes.
 func TestUnknownRolesLookLikeKnownOnes(t *testing.T) {
+	t.Parallel()
 	secureCluster(t, 3, func(t *testing.T, c *simcluster.Cluster, a *authority) {
 		replicated(t, c, 3)
 		root, err := login(c, "desk", 0, "root", "", a.client("n1", a.certificate("root", time.Hour)))
@@ -440,6 +444,7 @@ func TestUnknownRolesLookLikeKnownOnes(t *testing.T) {
 
 // TestGuessingIsSlow: failures of one role from one address take turns, ever longer ones; the owner, elsewhere, does not wait.
 func TestGuessingIsSlow(t *testing.T) {
+	t.Parallel()
 	secureCluster(t, 1, func(t *testing.T, c *simcluster.Cluster, a *authority) {
 		root, err := login(c, "desk", 0, "root", "", a.client("n1", a.certificate("root", time.Hour)))
 		if err != nil {
@@ -499,6 +504,7 @@ func TestGuessingIsSlow(t *testing.T) {
 
 // TestCertificatesNameTheirRole: a certificate logs its own role in and no other, for as long as it is valid.
 func TestCertificatesNameTheirRole(t *testing.T) {
+	t.Parallel()
 	secureCluster(t, 1, func(t *testing.T, c *simcluster.Cluster, a *authority) {
 		root, err := login(c, "desk", 0, "root", "", a.client("n1", a.certificate("root", time.Hour)))
 		if err != nil {
@@ -553,6 +559,7 @@ func TestCertificatesNameTheirRole(t *testing.T) {
 
 // TestConnectionsThatSayNothing: connections that do not authenticate end after a minute, and do not keep others out.
 func TestConnectionsThatSayNothing(t *testing.T) {
+	t.Parallel()
 	secureCluster(t, 1, func(t *testing.T, c *simcluster.Cluster, a *authority) {
 		dial := func() net.Conn {
 			t.Helper()

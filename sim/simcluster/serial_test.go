@@ -11,6 +11,7 @@ import (
 // TestSerialWhileLeasesMove inserts rows with a serial column at three gateways while the leases move: no number comes
 // twice, and a request made after another's answer gets a greater number.
 func TestSerialWhileLeasesMove(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := wideArea(t)
 		ctx := context.Background()

@@ -68,6 +68,7 @@ func (s *slowDisk) most(gateway int, during time.Duration) (most time.Duration) 
 
 // TestSlowDiskOfFollower: a quorum needs only the faster disks, so writes are as fast as before.
 func TestSlowDiskOfFollower(t *testing.T) {
+	t.Parallel()
 	onSlowDisks(t, func(s *slowDisk) {
 		holder := s.holder()
 		slow := (holder + 1) % 3
@@ -89,6 +90,7 @@ func TestSlowDiskOfFollower(t *testing.T) {
 // slower than that makes the node release its leases and raft's leadership, those of the liveness records among them, and
 // after one slow write all are fast again.
 func TestSlowDiskOfLeaseholder(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct {
 		delay, slowest time.Duration
 		moves          bool
@@ -117,6 +119,7 @@ func TestSlowDiskOfLeaseholder(t *testing.T) {
 
 // TestSlowDisksEverywhere: if no disk is faster no lease moves, and writes are fast again soon after the last disk is.
 func TestSlowDisksEverywhere(t *testing.T) {
+	t.Parallel()
 	onSlowDisks(t, func(s *slowDisk) {
 		set := func(delay time.Duration) {
 			for _, m := range s.c.Machines {
@@ -145,6 +148,7 @@ func TestSlowDisksEverywhere(t *testing.T) {
 // TestDiskHangs: a leaseholder whose disk never returns stops itself, and the others go on (engine.EN3). While it hangs it
 // releases the leases that it can; the others take the rest when it has stopped.
 func TestDiskHangs(t *testing.T) {
+	t.Parallel()
 	onSlowDisks(t, func(s *slowDisk) {
 		holder := s.holder()
 		gateway := (holder + 1) % 3

@@ -27,6 +27,7 @@ import (
 // sleep, nodes die, links fail and disks are slow; readers on all nodes choose timestamps in the past, served by any replica, and
 // read at them again.
 func TestStaleCampaign(t *testing.T) {
+	t.Parallel()
 	for _, seed := range seedsAsked(t, 1, 1) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			defer watchdog(seed).Stop()

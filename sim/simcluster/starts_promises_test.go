@@ -19,6 +19,7 @@ import (
 // of that promise. No raft frame has told a peer of it. The node's store would form a quorum with the replica that was down meanwhile, and
 // the acknowledged write would be lost, if no peer knew how far the store had come (fence.FE5).
 func TestOldCopyOfPromises(t *testing.T) {
+	t.Parallel()
 	for _, own := range []bool{false, true} {
 		name := "answered to another node's gateway"
 		if own {
@@ -99,6 +100,7 @@ func oldPromises(t *testing.T, own bool) {
 // TestStartWithoutRanges: a node whose store was opened without ranges is given one without a log, promises writes in it, and starts again. Its store
 // is the latest, and must not count as an old copy; and its peers know its promises (fence.FE4, fence.FE5).
 func TestStartWithoutRanges(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 6, Registers: true})
 		ctx := context.Background()

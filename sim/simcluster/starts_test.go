@@ -32,6 +32,7 @@ func getOne(ctx context.Context, c *simcluster.Cluster, i, key int) (string, err
 // TestOldCopy puts an old copy of a node's store back, as a backup restored over it would. With the copy, it and the node that
 // was down for the last writes would be a quorum that has never heard of them (I1).
 func TestOldCopy(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
 		ctx := context.Background()
@@ -70,6 +71,7 @@ func TestOldCopy(t *testing.T) {
 
 // TestOldCopyOfAnotherStart: the same, with a copy from before the node was last started, and nothing written since.
 func TestOldCopyOfAnotherStart(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
 		replicated(t, c, 3)
@@ -100,6 +102,7 @@ func TestOldCopyOfAnotherStart(t *testing.T) {
 // TestClone starts a copy of a running node's store on another machine: it is refused, whether or not there was a write since
 // it was made, and the running node does not notice.
 func TestClone(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := cloneable(t)
 		ctx := context.Background()
@@ -152,6 +155,7 @@ func cloneable(t *testing.T) *simcluster.Cluster {
 // TestTwinsApart cuts a node off and starts a clone of it, which the others can't distinguish from the node itself. They
 // accept it, and the node that was cut off stops at its first contact; nothing is lost.
 func TestTwinsApart(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := cloneable(t)
 		ctx := context.Background()
@@ -183,6 +187,7 @@ func TestTwinsApart(t *testing.T) {
 // TestRestartAll: all nodes of a cluster go down at once and come up in any order, some of them not at all; no node
 // needs another one's vote to be allowed to vote.
 func TestRestartAll(t *testing.T) {
+	t.Parallel()
 	for _, nodes := range []int{1, 3, 5, 9} {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -248,6 +253,7 @@ func TestRestartAll(t *testing.T) {
 // TestRestartOne: a node comes back while another one is dead, and the rest of a quorum is there. Power cuts are the slow case: no
 // reset tells that the dead node is down.
 func TestRestartOne(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
 		ctx := context.Background()

@@ -15,6 +15,7 @@ import (
 // it. Each read moves its write up, and its own reads have to be refreshed, which takes a round trip during which there
 // are further reads. It still commits, after a few rounds. So do many such clients at once.
 func TestWritersAreNotStarved(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := wideArea(t)
 		near, far := connect(t, c, 0), connect(t, c, 2)
@@ -93,6 +94,7 @@ func TestWritersAreNotStarved(t *testing.T) {
 // TestTurnsAreKept: a statement locks two rows in two ranges, one of which many others write. When its turn has come there,
 // it is refused for what was committed since its snapshot; its turn stays its own until its gateway has moved it.
 func TestTurnsAreKept(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct{ quiet, hot, gateway int }{{0, 0, 2}, {0, 2, 1}, {2, 0, 2}} {
 		synctest.Test(t, func(t *testing.T) {
 			c := wideArea(t)

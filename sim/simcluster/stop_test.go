@@ -17,6 +17,7 @@ import (
 // TestStopWhileRead stops a node, again and again, while a test's own goroutines read through it: they get an error, and
 // none of them uses a store that is closed.
 func TestStopWhileRead(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Nodes: []int{1}, MaxOffset: 10 * time.Millisecond})
 		ctx := context.Background()
@@ -59,6 +60,7 @@ func TestStopWhileRead(t *testing.T) {
 // stands still, so it would read under a lease that another node has taken over and written under. Register campaigns took such reads
 // for answers (seed 173).
 func TestStoppedProcessBeginsNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 3, MaxOffset: 10 * time.Millisecond})
 		replicated(t, c, 3)

@@ -14,6 +14,7 @@ import (
 // TestStoppedItself: a node that stops because of its clock has stopped by itself, which is told once; one that is crashed, or stopped by the test,
 // has not, though it meets errors as it goes down.
 func TestStoppedItself(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
 		replicated(t, c, 3)

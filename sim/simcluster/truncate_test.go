@@ -16,6 +16,7 @@ import (
 // its row: a row exists if and only if its writer has seen the last truncation, and no writer has seen the drop (I3,
 // lease.L6).
 func TestTruncateAmongWriters(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := wideArea(t)
 		ctx := context.Background()

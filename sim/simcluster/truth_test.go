@@ -21,6 +21,7 @@ import (
 // TestTruthAboutRanges: with a node dead, the console, the metrics and SQL show which ranges have too few live voters,
 // whatever number their descriptors name; with two of three dead, that they are unavailable.
 func TestTruthAboutRanges(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Configure: func(i int, o *server.Options) {
 			o.HTTPAddr = strings.TrimSuffix(o.ListenAddr, ":1") + ":8080"
@@ -126,6 +127,7 @@ func TestTruthAboutRanges(t *testing.T) {
 // TestTruthAboutDeadNodes: the last report of a dead node is not shown as current: it has no leases, and no replicas once they were
 // rebuilt elsewhere.
 func TestTruthAboutDeadNodes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 4, Log: logTo()})
 		replicated(t, c, 3)

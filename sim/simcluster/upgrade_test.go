@@ -21,6 +21,7 @@ import (
 // TestUpgradeTold takes a cluster through an upgrade, and an operator into each dead end: docs/operate has each message that appears here, and
 // the console shows the progress of the upgrade.
 func TestUpgradeTold(t *testing.T) {
+	t.Parallel()
 	docs, err := os.ReadFile("../../docs/operate/README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -31,6 +31,7 @@ func operatorsQuery(t *testing.T) string {
 // session waits for which, and that the holder is idle. When a node is cut off, the others show what they know, and that it is
 // silent.
 func TestWaitsAreVisible(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
 		replicated(t, c, 3)

@@ -13,6 +13,7 @@ import (
 // TestConfigureZone: the stores follow numbers of replicas, constraints, lease preferences and the time for which versions are kept, of a table and of an index of it, and go
 // back to what they inherit after DISCARD.
 func TestConfigureZone(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := threeContinents(t)
 		conn := connect(t, c, 0)
