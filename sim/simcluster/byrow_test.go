@@ -51,6 +51,39 @@ func homed(t *testing.T, c *simcluster.Cluster, conn *pgx.Conn, table string, re
 	t.Errorf("%s is at\n%s", table, got)
 }
 
+// usersByRow is a cluster over three continents and a session in its database over all of them, in which statements have made the table users, with two
+// indexes: its leaseholders are where the rows are homed.
+func usersByRow(t *testing.T, statements ...string) (*simcluster.Cluster, *pgx.Conn) {
+	t.Helper()
+	c := threeContinents(t)
+	exec(t, connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+	conn := connectTo(t, c, 0, "movr")
+	for _, q := range statements {
+		exec(t, conn, q)
+	}
+	homed(t, c, conn, "users", 3, 2)
+	return c, conn
+}
+
+// atAllLevels runs f for a session at each of nine nodes in three regions, in each region once at each level of isolation, and returns when all have ended.
+func atAllLevels(ctx context.Context, t *testing.T, c *simcluster.Cluster, seed uint64, f func(i int, level string, conn *pgx.Conn, rng *rand.Rand)) {
+	var clients sync.WaitGroup
+	for i := range 9 {
+		level := []string{"serializable", "repeatable read", "read committed"}[i%3]
+		clients.Go(func() {
+			conn, err := c.Connect(ctx, i, "movr")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close(ctx)
+			exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
+			f(i, level, conn, rand.New(rand.NewPCG(seed, uint64(i))))
+		})
+	}
+	clients.Wait()
+}
+
 // TestRegionalByRow counts the wide-area rounds of statements on rows with a home.
 func TestRegionalByRow(t *testing.T) {
 	t.Parallel()
@@ -121,77 +154,59 @@ func TestMovingRowsAreFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
-		c := threeContinents(t)
-		root := connect(t, c, 0)
-		exec(t, root, `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
-		admin := connectTo(t, c, 0, "movr")
-		exec(t, admin, `CREATE TABLE users (id int PRIMARY KEY, email int UNIQUE, n int NOT NULL DEFAULT 0) LOCALITY REGIONAL BY ROW`)
-		exec(t, admin, `CREATE TABLE log (id int PRIMARY KEY, found int)`)
-		exec(t, admin, `INSERT INTO users (id, email) SELECT g, g + 100 FROM generate_series(0, 4) g`)
-		homed(t, c, admin, "users", 3, 2)
-		regions := []string{"us-east1", "us-west1", "europe-west1"}
+		c, _ := usersByRow(t, `CREATE TABLE users (id int PRIMARY KEY, email int UNIQUE, n int NOT NULL DEFAULT 0) LOCALITY REGIONAL BY ROW`,
+			`CREATE TABLE log (id int PRIMARY KEY, found int)`,
+			`INSERT INTO users (id, email) SELECT g, g + 100 FROM generate_series(0, 4) g`)
+		regions := sim.ThreeRegions().Names
 		var reads, moves atomic.Int64
-		var clients sync.WaitGroup
-		for i := range 9 {
-			level := []string{"serializable", "repeatable read", "read committed"}[i/3]
-			clients.Go(func() {
-				rng := rand.New(rand.NewPCG(7, uint64(i)))
-				conn, err := c.Connect(ctx, i, "movr")
-				if err != nil {
-					t.Error(err)
-					return
+		atAllLevels(ctx, t, c, 7, func(i int, level string, conn *pgx.Conn, rng *rand.Rand) {
+			for k := range 20 {
+				if i%4 == 0 { // one in each region, at each level
+					if _, err := conn.Exec(ctx, fmt.Sprintf("UPDATE users SET crdb_region = '%s' WHERE id = %d", regions[rng.IntN(3)], rng.IntN(5))); err == nil {
+						moves.Add(1)
+					}
+					continue
 				}
-				defer conn.Close(ctx)
-				exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
-				for k := range 20 {
-					if i%3 == 0 {
-						if _, err := conn.Exec(ctx, fmt.Sprintf("UPDATE users SET crdb_region = '%s' WHERE id = %d", regions[rng.IntN(3)], rng.IntN(5))); err == nil {
-							moves.Add(1)
-						}
-						continue
+				id, other := rng.IntN(5), rng.IntN(5)
+				query, want := fmt.Sprintf("SELECT id FROM users WHERE id = %d", id), 1
+				switch rng.IntN(4) {
+				case 0:
+					query = fmt.Sprintf("SELECT id + n FROM users WHERE email = %d", 100+id)
+				case 1:
+					query, want = fmt.Sprintf("SELECT id FROM users WHERE id IN (%d, %d, 99)", id, other), 2
+					if id == other {
+						want = 1
 					}
-					id, other := rng.IntN(5), rng.IntN(5)
-					query, want := fmt.Sprintf("SELECT id FROM users WHERE id = %d", id), 1
-					switch rng.IntN(4) {
-					case 0:
-						query = fmt.Sprintf("SELECT id + n FROM users WHERE email = %d", 100+id)
-					case 1:
-						query, want = fmt.Sprintf("SELECT id FROM users WHERE id IN (%d, %d, 99)", id, other), 2
-						if id == other {
-							want = 1
-						}
-					case 2:
-						query, want = fmt.Sprintf("SELECT u.n FROM (VALUES (%d), (%d)) v (id) JOIN users u ON u.id = v.id", id, other), 2
-					}
-					found, wrote := 0, rng.IntN(2) == 0
-					err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-						rows, err := tx.Query(ctx, query)
-						if err != nil {
-							return err
-						}
-						list, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-						if err != nil {
-							return err
-						}
-						if found = len(list); wrote {
-							time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
-							_, err = tx.Exec(ctx, "INSERT INTO log VALUES ($1, $2)", 100*i+k, found)
-						}
+				case 2:
+					query, want = fmt.Sprintf("SELECT u.n FROM (VALUES (%d), (%d)) v (id) JOIN users u ON u.id = v.id", id, other), 2
+				}
+				found, wrote := 0, rng.IntN(2) == 0
+				err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+					rows, err := tx.Query(ctx, query)
+					if err != nil {
 						return err
-					})
-					var pg *pgconn.PgError
-					switch {
-					case err == nil && found != want:
-						t.Errorf("%s at %s: %d rows, not %d", query, level, found, want)
-					case err == nil:
-						reads.Add(1)
-					case !errors.As(err, &pg) || pg.Code != "40001":
-						t.Errorf("%s at %s: %v", query, level, err)
 					}
+					list, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+					if err != nil {
+						return err
+					}
+					if found = len(list); wrote {
+						time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
+						_, err = tx.Exec(ctx, "INSERT INTO log VALUES ($1, $2)", 100*i+k, found)
+					}
+					return err
+				})
+				var pg *pgconn.PgError
+				switch {
+				case err == nil && found != want:
+					t.Errorf("%s at %s: %d rows, not %d", query, level, found, want)
+				case err == nil:
+					reads.Add(1)
+				case !errors.As(err, &pg) || pg.Code != "40001":
+					t.Errorf("%s at %s: %v", query, level, err)
 				}
-			})
-		}
-		clients.Wait()
+			}
+		})
 		t.Logf("%d moves, %d reads", moves.Load(), reads.Load())
 		if reads.Load() < 60 || moves.Load() < 30 {
 			t.Errorf("%d moves, %d reads", moves.Load(), reads.Load())
@@ -213,13 +228,8 @@ func TestUniqueAcrossRegions(t *testing.T) {
 func uniqueAcrossRegions(t *testing.T, seed uint64) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	c := threeContinents(t)
-	root := connect(t, c, 0)
-	exec(t, root, `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
-	admin := connectTo(t, c, 0, "movr")
-	exec(t, admin, `CREATE TABLE users (id int PRIMARY KEY, email int UNIQUE, n int NOT NULL DEFAULT 0) LOCALITY REGIONAL BY ROW`)
-	homed(t, c, admin, "users", 3, 2)
-	regions := []string{"us-east1", "us-west1", "europe-west1"}
+	c, admin := usersByRow(t, `CREATE TABLE users (id int PRIMARY KEY, email int UNIQUE, n int NOT NULL DEFAULT 0) LOCALITY REGIONAL BY ROW`)
+	regions := sim.ThreeRegions().Names
 	var mu sync.Mutex
 	outcomes := map[string]int{}
 	// If clients stand still, these were their statements.
@@ -232,67 +242,54 @@ func uniqueAcrossRegions(t *testing.T, seed uint64) {
 		}
 		t.Log(placesOf(t, c, admin, "users"))
 	})
-	var clients sync.WaitGroup
-	for i := range 9 {
-		level := []string{"serializable", "repeatable read", "read committed"}[i%3]
-		clients.Go(func() {
-			rng := rand.New(rand.NewPCG(seed, uint64(i)))
-			conn, err := c.Connect(ctx, i, "movr")
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer conn.Close(ctx)
-			exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
-			statement := func() (q string) {
-				defer func() { mu.Lock(); running[i] = append(running[i], q); mu.Unlock() }()
-				id, email, region := rng.IntN(8), rng.IntN(8), regions[rng.IntN(3)]
-				return []string{
-					fmt.Sprintf("INSERT INTO users (id, email) VALUES (%d, %d)", id, email),
-					fmt.Sprintf("INSERT INTO users (id, email, crdb_region) VALUES (%d, %d, '%s')", id, email, region),
-					fmt.Sprintf("INSERT INTO users (id, email) VALUES (%d, %d) ON CONFLICT (id) DO UPDATE SET email = excluded.email", id, email),
-					fmt.Sprintf("INSERT INTO users (id, email) VALUES (%d, %d) ON CONFLICT DO NOTHING", id, email),
-					fmt.Sprintf("UPSERT INTO users (id, email) VALUES (%d, %d)", id, email),
-					fmt.Sprintf("UPDATE users SET email = %d WHERE id = %d", email, id),
-					fmt.Sprintf("UPDATE users SET id = %d WHERE email = %d", id, email),
-					fmt.Sprintf("UPDATE users SET crdb_region = '%s', n = n + 1 WHERE id = %d", region, id),
-					fmt.Sprintf("DELETE FROM users WHERE id = %d", id),
-				}[rng.IntN(9)]
-			}
-			for range 12 {
-				var err error
-				mu.Lock()
-				running[i] = []string{level}
-				mu.Unlock()
-				if rng.IntN(2) == 0 {
-					_, err = conn.Exec(ctx, statement())
-				} else {
-					err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-						for range 2 {
-							if _, err := tx.Exec(ctx, statement()); err != nil {
-								return err
-							}
+	atAllLevels(ctx, t, c, seed, func(i int, level string, conn *pgx.Conn, rng *rand.Rand) {
+		statement := func() (q string) {
+			defer func() { mu.Lock(); running[i] = append(running[i], q); mu.Unlock() }()
+			id, email, region := rng.IntN(8), rng.IntN(8), regions[rng.IntN(3)]
+			return []string{
+				fmt.Sprintf("INSERT INTO users (id, email) VALUES (%d, %d)", id, email),
+				fmt.Sprintf("INSERT INTO users (id, email, crdb_region) VALUES (%d, %d, '%s')", id, email, region),
+				fmt.Sprintf("INSERT INTO users (id, email) VALUES (%d, %d) ON CONFLICT (id) DO UPDATE SET email = excluded.email", id, email),
+				fmt.Sprintf("INSERT INTO users (id, email) VALUES (%d, %d) ON CONFLICT DO NOTHING", id, email),
+				fmt.Sprintf("UPSERT INTO users (id, email) VALUES (%d, %d)", id, email),
+				fmt.Sprintf("UPDATE users SET email = %d WHERE id = %d", email, id),
+				fmt.Sprintf("UPDATE users SET id = %d WHERE email = %d", id, email),
+				fmt.Sprintf("UPDATE users SET crdb_region = '%s', n = n + 1 WHERE id = %d", region, id),
+				fmt.Sprintf("DELETE FROM users WHERE id = %d", id),
+			}[rng.IntN(9)]
+		}
+		for range 12 {
+			var err error
+			mu.Lock()
+			running[i] = []string{level}
+			mu.Unlock()
+			if rng.IntN(2) == 0 {
+				_, err = conn.Exec(ctx, statement())
+			} else {
+				err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+					for range 2 {
+						if _, err := tx.Exec(ctx, statement()); err != nil {
+							return err
 						}
-						return nil
-					})
-				}
-				what := "ok"
-				var pg *pgconn.PgError
-				if errors.As(err, &pg) {
-					what = pg.Code
-					if pg.Code != "40001" && pg.Code != "40P01" && pg.Code != "23505" {
-						t.Errorf("at %s: %v", level, err)
 					}
-				} else if err != nil {
+					return nil
+				})
+			}
+			what := "ok"
+			var pg *pgconn.PgError
+			if errors.As(err, &pg) {
+				what = pg.Code
+				if pg.Code != "40001" && pg.Code != "40P01" && pg.Code != "23505" {
 					t.Errorf("at %s: %v", level, err)
 				}
-				mu.Lock()
-				outcomes[level+" "+what]++
-				mu.Unlock()
+			} else if err != nil {
+				t.Errorf("at %s: %v", level, err)
 			}
-		})
-	}
-	clients.Wait()
+			mu.Lock()
+			outcomes[level+" "+what]++
+			mu.Unlock()
+		}
+	})
 	for _, key := range []string{"id", "email"} {
 		var twice int
 		q := "SELECT count(*) FROM (SELECT " + key + " + 0 AS k FROM users) x GROUP BY k ORDER BY 1 DESC LIMIT 1"

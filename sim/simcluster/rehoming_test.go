@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -20,55 +21,37 @@ func TestRehoming(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
-		c := threeContinents(t)
-		root := connect(t, c, 0)
-		exec(t, root, `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
-		admin := connectTo(t, c, 0, "movr")
-		exec(t, admin, "SET enable_auto_rehoming = on")
-		exec(t, admin, `CREATE TABLE users (id int PRIMARY KEY, email text UNIQUE, n int NOT NULL DEFAULT 0) LOCALITY REGIONAL BY ROW`)
 		const rows = 6
-		exec(t, admin, fmt.Sprintf("INSERT INTO users (id, email) SELECT g, 'e' || g FROM generate_series(0, %d) g", rows-1))
-		homed(t, c, admin, "users", 3, 2)
+		c, admin := usersByRow(t, "SET enable_auto_rehoming = on",
+			`CREATE TABLE users (id int PRIMARY KEY, email text UNIQUE, n int NOT NULL DEFAULT 0) LOCALITY REGIONAL BY ROW`,
+			fmt.Sprintf("INSERT INTO users (id, email) SELECT g, 'e' || g FROM generate_series(0, %d) g", rows-1))
 		var mu sync.Mutex
 		var done, unknown [rows]int
-		var clients sync.WaitGroup
-		for i := range 9 {
-			level := []string{"serializable", "repeatable read", "read committed"}[i%3]
-			clients.Go(func() {
-				rng := rand.New(rand.NewPCG(1, uint64(i)))
-				conn, err := c.Connect(ctx, i, "movr")
-				if err != nil {
-					t.Error(err)
-					return
+		atAllLevels(ctx, t, c, 1, func(_ int, level string, conn *pgx.Conn, rng *rand.Rand) {
+			for range 10 {
+				id := rng.IntN(rows)
+				q := []string{
+					fmt.Sprintf("UPDATE users SET n = n + 1 WHERE id = %d", id),
+					fmt.Sprintf("UPDATE users SET n = n + 1 WHERE email = 'e%d'", id),
+					fmt.Sprintf("INSERT INTO users (id) VALUES (%d) ON CONFLICT (id) DO UPDATE SET n = users.n + 1", id),
+				}[rng.IntN(3)]
+				tag, err := conn.Exec(ctx, q)
+				var pg *pgconn.PgError
+				mu.Lock()
+				switch {
+				case err == nil && tag.RowsAffected() == 1:
+					done[id]++
+				case err == nil:
+					t.Errorf("at %s: %s changed %d rows", level, q, tag.RowsAffected())
+				case errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01"):
+				case errors.As(err, &pg) && pg.Code == "40003":
+					unknown[id]++
+				default:
+					t.Errorf("at %s: %s: %v", level, q, err)
 				}
-				defer conn.Close(ctx)
-				exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
-				for range 10 {
-					id := rng.IntN(rows)
-					q := []string{
-						fmt.Sprintf("UPDATE users SET n = n + 1 WHERE id = %d", id),
-						fmt.Sprintf("UPDATE users SET n = n + 1 WHERE email = 'e%d'", id),
-						fmt.Sprintf("INSERT INTO users (id) VALUES (%d) ON CONFLICT (id) DO UPDATE SET n = users.n + 1", id),
-					}[rng.IntN(3)]
-					tag, err := conn.Exec(ctx, q)
-					var pg *pgconn.PgError
-					mu.Lock()
-					switch {
-					case err == nil && tag.RowsAffected() == 1:
-						done[id]++
-					case err == nil:
-						t.Errorf("at %s: %s changed %d rows", level, q, tag.RowsAffected())
-					case errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01"):
-					case errors.As(err, &pg) && pg.Code == "40003":
-						unknown[id]++
-					default:
-						t.Errorf("at %s: %s: %v", level, q, err)
-					}
-					mu.Unlock()
-				}
-			})
-		}
-		clients.Wait()
+				mu.Unlock()
+			}
+		})
 		for _, index := range []string{"users_pkey", "users_email_key"} {
 			var all, different int
 			if err := admin.QueryRow(ctx, "SELECT count(*), count(DISTINCT id) FROM users@"+index).Scan(&all, &different); err != nil || all != rows || different != rows {
@@ -89,9 +72,17 @@ func TestRehoming(t *testing.T) {
 		}
 		for i, region := range map[int]string{0: "us-east1", 3: "us-west1", 6: "europe-west1"} {
 			conn := connectTo(t, c, i, "movr")
-			var home string
-			if err := conn.QueryRow(ctx, "UPDATE users SET n = n + 1 WHERE id = 0 RETURNING crdb_region").Scan(&home); err != nil || home != region {
-				t.Errorf("an update from %s homes a row in %s: %v", region, home, err)
+			for id, q := range []string{
+				"UPDATE users SET n = n + 1 WHERE id = 0",
+				"UPDATE users SET n = n + 1 WHERE email = 'e1'",
+				"INSERT INTO users (id) VALUES (2) ON CONFLICT (id) DO UPDATE SET n = users.n + 1",
+				"UPSERT INTO users (id, n) VALUES (3, 1)",
+			} {
+				exec(t, conn, q)
+				var home string
+				if err := conn.QueryRow(ctx, "SELECT crdb_region FROM users WHERE id = $1", id).Scan(&home); err != nil || home != region {
+					t.Errorf("%s from %s homes a row in %s: %v", q, region, home, err)
+				}
 			}
 		}
 	})
