@@ -264,7 +264,8 @@ func appendHeader(b []byte, h *Header) []byte {
 		b, at = wire.Begin(b, 29)
 		b = wire.End(appendTarget(b, &h.Target), at)
 	}
-	return h.laterHeader.append(wire.Int(wire.Bool(b, 4, h.Trace), 6, int64(h.MayWait)))
+	// A reader that ignores Follow answers without the rows.
+	return h.laterHeader.append(wire.Bytes(wire.Int(wire.Bool(b, 4, h.Trace), 6, int64(h.MayWait)), 8, h.Follow))
 }
 
 func appendTarget(b []byte, t *Target) []byte {
@@ -302,6 +303,8 @@ func readHeader(r *wire.Reader, h *Header) {
 			h.MayWait = time.Duration(r.Int())
 		case 7:
 			h.Now = r.Timestamp()
+		case 8:
+			h.Follow = r.Bytes()
 		case 9:
 			h.WaitPolicy = WaitPolicy(r.Enum(uint8(Peek)))
 		case 11:

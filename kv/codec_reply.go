@@ -64,7 +64,11 @@ func appendReplyHead(b []byte, r *BatchResponse) []byte {
 		b, at = wire.Begin(b, 6)
 		b = wire.End(appendServed(b, &r.Served[i]), at)
 	}
-	return wire.Bool(b, 8, r.Leads)
+	b = wire.Bool(b, 8, r.Leads)
+	if r.Followed != nil {
+		b = pairFields(b, 10, r.Followed.Rows)
+	}
+	return b
 }
 
 func readReplyHead(r *wire.Reader, h *BatchResponse) {
@@ -87,6 +91,11 @@ func readReplyHead(r *wire.Reader, h *BatchResponse) {
 			h.Now = r.Timestamp()
 		case 8:
 			h.Leads = r.Bool()
+		case 10:
+			if h.Followed == nil {
+				h.Followed = &Followed{}
+			}
+			readPair(r, wire.Grow(r, &h.Followed.Rows))
 		default:
 			r.Skip()
 		}

@@ -195,12 +195,15 @@ func properBatch(b *Batch) {
 func properHead(h *BatchResponse) {
 	proper(h)
 	h.Responses = nil
+	if h.Followed != nil && len(h.Followed.Rows) == 0 {
+		h.Followed = nil // without rows it is not sent
+	}
 }
 
 func properReply(r *reply) {
 	rng := rand.New(rand.NewPCG(3, 0))
 	if r.head != nil {
-		proper(r.head)
+		properHead(r.head)
 		rng = rand.New(rand.NewPCG(3, uint64(r.head.Waited)))
 		r.head.Responses = nil
 		for range rng.IntN(4) {

@@ -123,7 +123,11 @@ type Header struct {
 	// meanwhile (CheckLocksRequest).
 	Hold bool
 	// Trace asks the answer to name who served it (EXPLAIN ANALYZE).
-	Trace   bool
+	Trace bool
+	// Follow, if not empty, says how the values that plain Gets of the batch find lead to the keys of further rows, in words of the layer above (package
+	// rowcode). A node that serves the batch for another one reads these rows too, if they are near it, and they come with the answer
+	// (BatchResponse.Followed). It is a favour: an answer without them is as good, and the sender reads them itself.
+	Follow  []byte
 	Gateway NodeID
 	// Now is the sender's clock when the batch left; the receiver's clock moves past it.
 	Now clock.Timestamp
@@ -704,7 +708,12 @@ type BatchResponse struct {
 	// Leads says that the range, or one of them, closes timestamps ahead of the clock, so that every replica can serve Present reads. It is
 	// what the leaseholder knows; a sender that is not told the truth asks the wrong replica first.
 	Leads bool
+	// Followed are rows to which the values that were found lead, if Header.Follow asked for them and they were at hand.
+	Followed *Followed
 }
+
+// Followed are rows that came with the entries that lead to them, read as the batch's own keys were: by its transaction, at its timestamp.
+type Followed struct{ Rows []KeyValue }
 
 // RangeInfo is what a node knows of a range.
 type RangeInfo struct {

@@ -303,6 +303,12 @@ func mergeHeader(out *kv.BatchResponse, b *kv.Batch, r *kv.BatchResponse) {
 	}
 	out.Served = append(out.Served, r.Served...)
 	out.Leads = out.Leads || r.Leads
+	if f := r.Followed; f != nil {
+		if out.Followed == nil {
+			out.Followed = &kv.Followed{}
+		}
+		out.Followed.Rows = append(out.Followed.Rows, f.Rows...)
+	}
 	if b.Txn == nil || r.Txn == nil || r.Txn == b.Txn {
 		return
 	}

@@ -62,7 +62,9 @@ type Options struct {
 	// ClosedLag is how far behind the present followers serve at best: later reads go to the leaseholder directly. Zero
 	// is closedts.DefaultLag.
 	ClosedLag time.Duration
-	Probes    *probe.Set
+	// Follow makes the key of the row to which an entry of an index leads, by a batch's recipe (kv.Header.Follow); nil: this node can't.
+	Follow func(recipe, key, value []byte) (keys.Key, bool)
+	Probes *probe.Set
 }
 
 // Metrics are counters of batches.
@@ -74,6 +76,8 @@ type Metrics struct {
 	Stale, Nearest, NotClosed atomic.Int64
 	// Present are batches of the present that were sent to the nearest replica of a range that closes the future, PresentServed those that it served.
 	Present, PresentServed atomic.Int64
+	// Followed are rows that this node has read for others with their entries (route.RO7).
+	Followed atomic.Int64
 	// OutOfPatience are batches that were abandoned (route.RO5).
 	OutOfPatience atomic.Int64
 }
@@ -110,6 +114,15 @@ const refusedEvery = 10 * time.Second
 
 // Serve makes the handler of Method: it decodes, has the local store serve the batch, and encodes.
 func Serve(o Options) func(ctx context.Context, from kv.NodeID, req []byte) ([]byte, error) {
+	return serve(o, nil)
+}
+
+// Serve is Serve for the node that has the sender, which reads the rows to which entries lead.
+func (s *Sender) Serve() func(ctx context.Context, from kv.NodeID, req []byte) ([]byte, error) {
+	return serve(s.o, s)
+}
+
+func serve(o Options, s *Sender) func(ctx context.Context, from kv.NodeID, req []byte) ([]byte, error) {
 	var warned atomic.Int64 // monotonic time
 	return func(ctx context.Context, from kv.NodeID, req []byte) ([]byte, error) {
 		b, err := kv.DecodeBatch(req)
@@ -130,6 +143,9 @@ func Serve(o Options) func(ctx context.Context, from kv.NodeID, req []byte) ([]b
 		if r != nil && r.Now.IsZero() {
 			r.Now = o.Clock.Now()
 		}
+		if len(b.Follow) > 0 && s != nil && err == nil && r != nil {
+			s.follow(ctx, b, r)
+		}
 		return kv.AppendReply(make([]byte, 0, replySize(r)), r, err), nil
 	}
 }
@@ -149,6 +165,11 @@ func replySize(r *kv.BatchResponse) int {
 			}
 		default:
 			n += 8
+		}
+	}
+	if r.Followed != nil {
+		for i := range r.Followed.Rows {
+			n += len(r.Followed.Rows[i].Key) + len(r.Followed.Rows[i].Value) + 24
 		}
 	}
 	return n

@@ -334,6 +334,7 @@ func (e *emitter) route(m *route.Metrics) {
 	e.counter("route_unreachable", "Batches that did not reach a node.", m.Unreachable.Load())
 	e.counter("route_stale", "Batches that read in the past.", m.Stale.Load())
 	e.counter("route_nearest", "Batches of reads in the past that the nearest replica served, without the lease.", m.Nearest.Load())
+	e.counter("route_followed", "Rows that this node has read for other gateways together with the entries that lead to them.", m.Followed.Load())
 	e.counter("route_not_closed", "Batches of reads in the past that the nearest replica could not serve, and that were sent to the leaseholder.", m.NotClosed.Load())
 	e.counter("route_unserved", "Batches that no replica served.", m.Unserved.Load())
 }

@@ -24,6 +24,7 @@ import (
 	"meridian/replica"
 	"meridian/route"
 	"meridian/setting"
+	"meridian/sql/rowcode"
 	"meridian/storage/engine"
 	"meridian/transport"
 	"meridian/txn"
@@ -150,13 +151,13 @@ func (n *Node) start(ctx context.Context) (err error) {
 		n.cluster.Update(func(e *cluster.Entry) { e.Versions = n.version.Said() })
 	})
 	ways := route.Options{Host: n.host, Clock: n.clock, NodeID: n.NodeID, Version: n.version, Local: localStore{n}, Remote: n.transport, Members: n.cluster,
-		Starts: n.fence, Probes: n.o.Probes}
+		Starts: n.fence, Follow: rowcode.Follow, Probes: n.o.Probes}
 	n.router = route.New(ways)
 	n.makeProtocols()
 	n.db = txn.NewDB(txn.Options{Sender: n.router, Protocols: n.protocols.gateways, Clock: n.clock, Host: n.host, NodeID: n.NodeID,
 		BufferBytes: n.o.TxnBufferBytes, TwoPhases: n.o.TwoPhases, Probes: n.o.Probes})
 	n.upgrade = upgrade.NewNode(upgrade.Options{DB: n.db, Host: n.host, NodeID: n.NodeID, Handle: n.version, Store: n.engine, OnRefused: n.refused})
-	n.transport.Handle(route.Method, route.Serve(ways))
+	n.transport.Handle(route.Method, n.router.Serve())
 	n.registerAdmin()
 
 	if n.listener, err = n.host.Network.Listen(n.o.ListenAddr); err != nil {

@@ -48,6 +48,9 @@ type ReadOptions struct {
 	// Enough, if not zero, is how many of the keys have a value at most: the others need not be waited for when so many were found
 	// (txn.TX9).
 	Enough int
+	// Follow, if not empty, is the recipe by which the keys' values lead to rows, and Followed is called with those that came with them (GetRows).
+	Follow   []byte
+	Followed func(kv.KeyValue)
 }
 
 // UnsupportedError says that a commit protocol does not support a transaction's operation in one of its ranges.

@@ -139,7 +139,7 @@ func (l *leaderRanges) Get(ctx context.Context, _ *kv.Txn, ks []keys.Key, o Read
 	if o.Lock != kv.NoLock {
 		prepare = func(b *kv.Batch) { t.leader.PrepareLocking(b, ks[0], o.Newest) }
 	} else {
-		b.Enough = o.Enough
+		b.Enough, b.Follow = o.Enough, o.Follow
 	}
 	r, err := t.send(ctx, b, prepare)
 	if err != nil {
@@ -163,6 +163,12 @@ func (l *leaderRanges) Get(ctx context.Context, _ *kv.Txn, ks []keys.Key, o Read
 		}
 		t.noteHeld(keys.Span{Start: k}, o.Lock, r)
 		values[i] = get.Value
+	}
+	if r.Followed != nil && o.Followed != nil {
+		for _, row := range r.Followed.Rows {
+			t.leader.NoteRead(keys.Span{Start: row.Key})
+			o.Followed(row)
+		}
 	}
 	return values, nil
 }

@@ -104,6 +104,31 @@ func (t *Txn) GetFound(ctx context.Context, ks []keys.Key, enough int) ([][]byte
 	return t.getMany(ctx, ks, ReadOptions{Enough: enough})
 }
 
+// GetRows is GetFound for entries of an index, and returns with them rows to which they lead, of which recipe makes the keys (kv.Header.Follow). An entry may come without
+// its row: then Get reads it. enough is zero if each of the keys may have a value.
+//
+//	txn.TX10 (I2, I3): A row that came with its entry is what Get would have returned at the time: it was read at the transaction's timestamp, counts among its reads, and the transaction
+//	    itself has written nothing to it. Rows that it has written, or may have in flight, are left out.
+func (t *Txn) GetRows(ctx context.Context, ks []keys.Key, enough int, recipe []byte) (values [][]byte, rows []kv.KeyValue, err error) {
+	if err := t.usable(); err != nil {
+		return nil, nil, err
+	}
+	o := ReadOptions{Enough: enough}
+	if t.load.flight == nil && t.others == nil && len(t.flights) == 0 {
+		o.Follow = recipe
+		o.Followed = func(row kv.KeyValue) {
+			if _, mine := t.core.Buffered(row.Key); !mine {
+				rows = append(rows, row)
+			}
+		}
+	}
+	values, err = t.getMany(ctx, ks, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return values, rows, nil
+}
+
 // readNewest locks what a write looks at, the running statement's own writes among it.
 func (t *Txn) readNewest() ReadOptions {
 	o := t.readOptions(kv.Exclusive, kv.Block)

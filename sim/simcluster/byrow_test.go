@@ -169,7 +169,12 @@ func TestMovingRowsAreFound(t *testing.T) {
 				}
 				id, other := rng.IntN(5), rng.IntN(5)
 				query, want := fmt.Sprintf("SELECT id FROM users WHERE id = %d", id), 1
-				switch rng.IntN(4) {
+				switch rng.IntN(5) {
+				case 3:
+					query, want = fmt.Sprintf("SELECT id + n FROM users WHERE email IN (%d, %d, 99)", 100+id, 100+other), 2
+					if id == other {
+						want = 1
+					}
 				case 0:
 					query = fmt.Sprintf("SELECT id + n FROM users WHERE email = %d", 100+id)
 				case 1:

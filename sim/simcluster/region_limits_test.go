@@ -163,8 +163,8 @@ func (l *regionLimits) measure() {
 		conn := connectTo(l.T, l.c, 3*i, "movr")
 		away, far := (i+1)%5, l.farthest(from)
 		nearest := l.regions.RTT(from, names[away])
-		l.take(limitAway, conn, from, nearest, nearest, fmt.Sprintf("SELECT name FROM users WHERE id = %d", away), fmt.Sprintf("SELECT id FROM users WHERE email = 'e%d'", away))
-		l.take(limitAway, conn, from, nearest, 2*nearest, fmt.Sprintf("SELECT * FROM users WHERE email = 'e%d'", away))
+		l.take(limitAway, conn, from, nearest, nearest, fmt.Sprintf("SELECT name FROM users WHERE id = %d", away), fmt.Sprintf("SELECT id FROM users WHERE email = 'e%d'", away),
+			fmt.Sprintf("SELECT * FROM users WHERE email = 'e%d'", away))
 		l.take(limitInsert, conn, from, far, far, "INSERT INTO one (id, name) VALUES ($n, 'n')",
 			"INSERT INTO users (id, email, phone, name) VALUES ($n, 'e$n', 'p$n', 'n')")
 		l.take(limitComputed, conn, from, 0, 0, "INSERT INTO tokens (name) VALUES ('n')", fmt.Sprintf("INSERT INTO computed (id, name) VALUES (5 * $n + %d, 'n')", i))

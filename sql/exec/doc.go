@@ -27,7 +27,8 @@
 // Index scans turn their constraints into key spans when they are opened, because only then parameters are known.
 // A span that names one key is a Get; several such keys are read in batches; other spans are read in pages that are small at first if the
 // consumer may stop early. Index joins and lookup joins collect a batch of keys and ask for all of them at once, so that a query's
-// wide-area cost does not grow with its rows.
+// wide-area cost does not grow with its rows. Where the plan says so (opt.IndexScan.Follow), the scan below an index join asks for the rows together with
+// the entries, and the join fetches those that did not come.
 //
 // # Writing
 //

@@ -36,6 +36,7 @@ func (b *builder) indexJoin(n *opt.IndexJoin) (op, error) {
 		return nil, err
 	}
 	b.reads(o.index, nil, nil)
+	b.followed(n, in, o.index)
 	if o.dec, err = newRowDecoder(n.Table, n.Table.Primary(), n.Ordinals); err != nil {
 		return nil, err
 	}
@@ -46,8 +47,10 @@ func (b *builder) indexJoin(n *opt.IndexJoin) (op, error) {
 }
 
 func (o *indexJoinOp) iter(r *run) iter {
-	return &indexJoinIter{reader: reader{r: r}, o: o, in: r.make(o.input), row: make(types.Row, len(o.node.Ordinals)),
+	it := &indexJoinIter{reader: reader{r: r}, o: o, in: r.make(o.input), row: make(types.Row, len(o.node.Ordinals)),
 		vals: make(types.Row, len(o.key))}
+	it.arrivals = r.arrivalsOf(it.in)
+	return it
 }
 
 type indexJoinIter struct {
@@ -61,10 +64,14 @@ type indexJoinIter struct {
 	size      int
 	hinted    int64
 	ended     bool
+	arrivals  *arrivals // rows that came with their entries; nil: none does
 }
 
 func (it *indexJoinIter) open() error {
 	it.ks, it.values, it.at, it.size, it.ended = it.ks[:0], nil, 0, batchFor(it.hinted), false
+	if it.arrivals != nil {
+		it.arrivals.drop()
+	}
 	return it.in.open()
 }
 
@@ -88,6 +95,9 @@ func (it *indexJoinIter) close() {
 	clear(it.row)
 	clear(it.vals)
 	it.in.close()
+	if it.arrivals != nil {
+		it.arrivals.drop()
+	}
 }
 
 func (it *indexJoinIter) next() (types.Row, error) {
@@ -123,6 +133,9 @@ func (it *indexJoinIter) next() (types.Row, error) {
 
 func (it *indexJoinIter) fill() error {
 	it.ks, it.values, it.at = it.ks[:0], nil, 0
+	if it.arrivals != nil {
+		it.arrivals.letGo()
+	}
 	for len(it.ks) < it.size {
 		row, err := it.in.next()
 		if err != nil {
@@ -145,6 +158,9 @@ func (it *indexJoinIter) fill() error {
 	if len(it.ks) == 0 {
 		return nil
 	}
+	if it.arrivals != nil && len(it.arrivals.rows) > 0 {
+		return it.complete()
+	}
 	var err error
 	lock := it.o.node.Locking
 	if lock.Held {
@@ -158,6 +174,31 @@ func (it *indexJoinIter) fill() error {
 	// The transaction may remember the list itself.
 	it.values, err = it.getMany(slices.Clone(it.ks), lock.Strength, lock.Wait)
 	return err
+}
+
+// complete takes the rows that came with their entries, and fetches the others.
+func (it *indexJoinIter) complete() error {
+	it.letGo()
+	it.values = make([][]byte, len(it.ks))
+	var missing []keys.Key
+	for i, k := range it.ks {
+		if it.values[i] = it.arrivals.take(k); it.values[i] == nil {
+			missing = append(missing, k)
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	vs, err := it.getParts(missing, kv.NoLock, kv.Block)
+	if err != nil {
+		return err
+	}
+	for i := range it.values {
+		if it.values[i] == nil {
+			it.values[i], vs = vs[0], vs[1:]
+		}
+	}
+	return nil
 }
 
 // lookupJoinOp looks up the rows of an index for batches of input rows.

@@ -40,6 +40,8 @@ type indexScanOp struct {
 	early       *rowDecoder
 	earlyFilter []scalar.Evaluator
 	earlyWidth  int
+	// recipe makes of entries the keys of rows that come with them (opt.IndexScan.Follow); nil: none does.
+	recipe []byte
 }
 
 func (b *builder) indexScan(n *opt.IndexScan) (op, error) {
@@ -201,6 +203,9 @@ type indexScanIter struct {
 	keyed, entries int
 	// enough, if not zero, is how many of the keys that are left have entries at most.
 	enough int
+	// arrivals are the rows that came with entries, for the index join above; nil: none does. rows says that the scan asks for them.
+	arrivals *arrivals
+	rows     bool
 }
 
 // spanBytes is the approximate memory of a span and its key.
@@ -265,7 +270,7 @@ func (it *indexScanIter) open() error {
 		if n := o.node.Alternatives; n > 0 && !o.locks() && it.keyed%n == 0 {
 			it.enough = it.keyed / n
 		}
-		if len(it.spans) == 1 {
+		if it.rows = it.asksRows(); len(it.spans) == 1 && !it.rows {
 			it.point = true
 			return nil
 		}
@@ -592,12 +597,20 @@ func (it *indexScanIter) advance() (keys.Key, []byte, error) {
 
 // points reads a batch of keys. If no more of them can have entries, those that are left are not read.
 func (it *indexScanIter) points(lock opt.Locking) ([][]byte, error) {
+	get := it.getFound
+	if it.rows {
+		get = it.getRows
+	}
 	if it.enough == 0 {
+		if it.rows {
+			it.letGo()
+			return get(it.batch, 0)
+		}
 		defer it.holds(lock.Held)()
 		return it.getMany(it.batch, lock.Strength, lock.Wait)
 	}
 	it.letGo()
-	vs, err := it.getFound(it.batch, it.enough)
+	vs, err := get(it.batch, it.enough)
 	for _, v := range vs {
 		if v != nil {
 			it.enough--

@@ -152,6 +152,9 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 		} else if n.SoftLimit > 0 {
 			add("limit hint", strconv.FormatInt(n.SoftLimit, 10))
 		}
+		if n.Follow {
+			add("rows", "come with their entries")
+		}
 		add("locking", locking(n.Locking))
 	case *LocalitySearch:
 		name = "union all"

@@ -351,6 +351,9 @@ func (x *predictor) node(n Node) (sum trip) {
 			spans = spansOf(n.Table, s.Index, n.Table.Primary(), s.Spans)
 		}
 		d := r.distanceOf(n.Table, n.Table.Primary(), spans)
+		if x.follows(n, d) {
+			break
+		}
 		t := x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows))
 		if _, near := n.Input.(*LocalitySearch); near {
 			t = t.perhaps() // rows are where their entries are
@@ -382,6 +385,22 @@ func (x *predictor) node(n Node) (sum trip) {
 		sum = sum.plus(children)
 	}
 	return sum
+}
+
+// follows reports whether the rows of an index join, which are at a distance, come with their entries.
+func (x *predictor) follows(n *IndexJoin, d Distance) bool {
+	scan, _ := n.Input.(*IndexScan)
+	if s, ok := n.Input.(*LocalitySearch); ok {
+		scan = s.Remote
+	}
+	if scan == nil || !scan.Follow {
+		return false
+	}
+	if n.Table.ByRow() && firstOrdinal(n.Table) == n.Table.Ordinal(n.Table.RegionColumn) && scan.Index.Columns[0].Column == n.Table.RegionColumn {
+		return true // rows are where their entries are
+	}
+	entries := x.region.distanceOf(scan.Table, scan.Index, scan.Spans)
+	return len(d.Regions) == 1 && slices.Equal(d.Regions, entries.Regions)
 }
 
 // scanBelow is the scan from which an index join has its keys.

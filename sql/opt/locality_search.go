@@ -140,6 +140,7 @@ func (a *access) localFirst(n *IndexScan, c *constraint, startup, cost, far floa
 	l, r := *n, *n
 	l.Spans, r.Spans = local, remote
 	l.Alternatives, r.Alternatives = 0, c.regions-1
+	l.Follow = false
 	los = &LocalitySearch{Base: Base{Cols: n.Cols}, Local: &l, Remote: &r, Unique: true}
 	total = o.sequential(los, n.Est.Rows, cost, far)
 	return los, max(startup-far, 0), total
@@ -199,7 +200,7 @@ func (o *optimizer) limitedSearch(n Node, hard int64) (Node, float64) {
 			return n, 0
 		}
 		l, r := *n, *n
-		l.Spans, l.Limit = local, hard
+		l.Spans, l.Limit, l.Follow = local, hard, false
 		r.Spans, r.Limit, r.Together = remote, hard, true
 		los := &LocalitySearch{Base: Base{Cols: n.Cols}, Local: &l, Remote: &r, Limit: hard}
 		l.Est, r.Est = Estimate{Rows: min(n.Est.Rows, float64(hard)), Cost: n.Est.Cost}, n.Est

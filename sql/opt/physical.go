@@ -99,7 +99,10 @@ type IndexScan struct {
 	// Alternatives, if not zero, is how many of the keys differ in the region only: at most one of them has a row.
 	Alternatives int
 	// Single says that the spans are unique keys: each yields at most one row (point lookups).
-	Single  bool
+	Single bool
+	// Follow says that the nodes which serve the entries are asked for the rows too to which they lead, for the index join that takes the scan's
+	// rows. A row that does not come with its entry is fetched by the join.
+	Follow  bool
 	Locking Locking
 	AsOf    clock.Timestamp
 	// reads is the estimated number of rows that are read, before Filter, and width the bytes of one.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"meridian/sql/catalog"
+	"meridian/sql/rowcode"
 	"meridian/sql/scalar"
 )
 
@@ -240,6 +241,7 @@ func (a *access) fetch(ix *catalog.Index, c constraint, node *IndexScan, have co
 		// The row may have changed before it is locked: everything is tested again.
 		late = a.filter
 	}
+	node.Follow = lock.Strength == 0 && node.AsOf.IsZero() && o.follows(node)
 	join := &IndexJoin{Base: Base{Cols: a.cols}, Input: node, Table: t, Ordinals: a.ordinals, KeyCols: keyCols,
 		Filter: o.planExprs(late), Locking: lock, KeepOrder: true}
 	if lock.Strength != 0 {
@@ -247,6 +249,9 @@ func (a *access) fetch(ix *catalog.Index, c constraint, node *IndexScan, have co
 	}
 	// Rows of a table that is REGIONAL BY ROW are in the regions of their entries.
 	far := o.farCost(a.scan, ix, c.spans, lookupTrip(o.env.Region.distanceOf(t, t.Primary(), spansOf(t, ix, t.Primary(), c.spans)), fetched))
+	if node.Follow {
+		far = 0
+	}
 	rest := far + o.lookupCost(fetched, 1, a.info.width) + fetched*costExpr*float64(len(late)) + o.subqueryCost(late, fetched)
 	total := cost + rest
 	if los, first, total := a.localFirst(node, &c, startup, cost, away); los != nil {
@@ -255,6 +260,26 @@ func (a *access) fetch(ix *catalog.Index, c constraint, node *IndexScan, have co
 		s.offer(phys{node: &j, startup: first + costRequest + far*localMiss, cost: total + rest - far*(1-localMiss)})
 	}
 	s.offer(phys{node: join, startup: startup + costRequest + far, cost: total, order: order})
+}
+
+// follows reports whether the rows to which a scan's entries lead are to come with them: entries and rows are in other regions, and of each key, which is known as
+// a whole, there is one entry at most.
+func (o *optimizer) follows(n *IndexScan) bool {
+	if !n.Single || !n.Index.Unique || !wide(o.env.Region.distanceOf(n.Table, n.Index, n.Spans).Leaseholder) {
+		return false
+	}
+	for i := range n.Spans {
+		s := &n.Spans[i]
+		if len(s.Equal) != len(n.Index.Columns) || slices.ContainsFunc(s.Modes, func(m SpanMode) bool { return m == SpanNull || m == SpanSame }) {
+			return false
+		}
+	}
+	entries, err := rowcode.NewIndex(n.Table, n.Index)
+	if err != nil || !entries.Exact(len(n.Index.Columns)) {
+		return false
+	}
+	rows, err := rowcode.NewIndex(n.Table, n.Table.Primary())
+	return err == nil && entries.Recipe(rows) != nil
 }
 
 func softLimit(limit, read, out float64) int64 {

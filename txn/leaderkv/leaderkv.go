@@ -54,6 +54,8 @@ type Options struct {
 	Registers []int
 	// Skew is each node's clock's offset, ranges first, in the order of their keys; the last one is the gateways'.
 	Skew func(name string) time.Duration
+	// Follow makes of entries the keys of rows that come with them (route.Options.Follow); nil: none does.
+	Follow func(recipe, key, value []byte) (keys.Key, bool)
 }
 
 // Cluster is some ranges and the gateways to them.
@@ -80,6 +82,7 @@ type rng struct {
 
 	// Of a range that may be one of registers.
 	router    *route.Sender
+	serve     func(ctx context.Context, from kv.NodeID, req []byte) ([]byte, error) // with Options.Follow
 	finishers commit.Finishers
 	floor     atomic.Pointer[clock.Timestamp]
 }
@@ -110,6 +113,10 @@ func New(o Options) (*Cluster, error) {
 		h, ck := c.machine(name)
 		r.host, r.clock = h, ck
 		router := c.router(name, node, h, ck)
+		if o.Follow != nil {
+			r.serve = route.New(route.Options{Host: h, Clock: ck, NodeID: func() kv.NodeID { return node }, Local: store{c}, Remote: remote{c, name}, Members: members{},
+				Follow: o.Follow}).Serve()
+		}
 		options := &leader.Options{Host: h, Clock: ck, Engine: c.engine, Sender: router, Metrics: &r.metrics}
 		if len(o.Registers) > 0 {
 			r.router, r.finishers = router, commit.Finishers{kv.Leader: commit.Intents(router), register.Protocol: c.client(router, h, ck, node)}
@@ -219,6 +226,9 @@ func (r remote) CallClass(ctx context.Context, _ transport.Class, to kv.NodeID, 
 	}
 	at := r.c.ranges[b.RangeID-1]
 	deliver := func(ctx context.Context) ([]byte, error) {
+		if len(b.Follow) > 0 && at.serve != nil && to == at.Node {
+			return at.serve(ctx, b.Gateway, req)
+		}
 		resp, err := r.c.serve(ctx, at, to, b)
 		if resp != nil && resp.Now.IsZero() {
 			resp.Now = at.clock.Now()
@@ -230,6 +240,17 @@ func (r remote) CallClass(ctx context.Context, _ transport.Class, to kv.NodeID, 
 		return deliver(ctx)
 	}
 	return r.c.o.Wire(ctx, &Message{From: r.name, Range: b.RangeID, Node: to, Batch: b}, deliver)
+}
+
+// store is what a range's node has, for batches that it sends to itself.
+type store struct{ c *Cluster }
+
+func (s store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	if r := s.c.lookup(b); r != nil {
+		return r, nil
+	}
+	at := s.c.ranges[b.RangeID-1]
+	return s.c.serve(ctx, at, at.Node, b)
 }
 
 // lookup answers what routers ask about ranges, which never change here.

@@ -43,6 +43,8 @@ const (
 	opDelete
 	opSave
 	opBack // to the last savepoint
+	// opFollow reads a key, and the next one if it comes with the first (txn.TX10).
+	opFollow
 )
 
 type op struct {
@@ -51,6 +53,7 @@ type op struct {
 	end  int // of a scan, exclusive
 	lock kv.LockStrength
 	n    int32 // what a put writes
+	came bool  // of opFollow
 	read world // what was read: of a get or scan
 }
 
@@ -60,6 +63,11 @@ func (o *op) String() string {
 		return fmt.Sprintf("get %d = %d", o.key, o.read[o.key])
 	case opScan:
 		return fmt.Sprintf("scan %d-%d = %v", o.key, o.end, o.read[o.key:o.end])
+	case opFollow:
+		if !o.came {
+			return fmt.Sprintf("follow %d = %d", o.key, o.read[o.key])
+		}
+		return fmt.Sprintf("follow %d = %d, %d = %d", o.key, o.read[o.key], o.next(), o.read[o.next()])
 	case opPut:
 		return fmt.Sprintf("put %d %d", o.key, o.n)
 	case opDelete:
@@ -68,6 +76,16 @@ func (o *op) String() string {
 		return "savepoint"
 	}
 	return "rollback to"
+}
+
+// next is the key to which a value of the key leads.
+func (o *op) next() int { return (o.key + 1) % oracleKeys }
+
+// followKey is the recipe for it.
+func followKey(_, k, _ []byte) (keys.Key, bool) {
+	var seed int
+	_, err := fmt.Sscanf(string(k[1:len(k)-1]), "%d", &seed)
+	return oracleKey(seed, (int(k[len(k)-1]-'a')+1)%oracleKeys), err == nil
 }
 
 // otxn is one transaction and what became of it.
@@ -98,6 +116,10 @@ func (x *otxn) replay(w world) (world, bool) {
 		switch o.kind {
 		case opGet:
 			if x.how == acked && w[o.key] != o.read[o.key] {
+				return w, false
+			}
+		case opFollow:
+			if x.how == acked && (w[o.key] != o.read[o.key] || o.came && w[o.next()] != o.read[o.next()]) {
 				return w, false
 			}
 		case opScan:
@@ -203,7 +225,7 @@ type oracle struct {
 	mu   sync.Mutex // guards dice
 	dice *rand.Rand
 	slow time.Duration
-	done struct{ acked, failed, unknown, restarts int }
+	done struct{ acked, failed, unknown, restarts, came int }
 }
 
 func (o *oracle) delay() time.Duration {
@@ -246,6 +268,8 @@ func (o *oracle) generate(dice *rand.Rand, gateways int) []*otxn {
 		for range 1 + dice.IntN(5) {
 			p := op{key: dice.IntN(oracleKeys)}
 			switch r := dice.IntN(20); {
+			case r < 3:
+				p.kind = opFollow
 			case r < 7:
 				p.kind, p.lock = opGet, kv.LockStrength(max(0, dice.IntN(5)-2))
 			case r < 10:
@@ -289,6 +313,19 @@ func (x *otxn) attempt(ctx context.Context, t *txn.Txn, seed int) error {
 			}
 			o.read = world{}
 			o.read[o.key] = number(v)
+		case opFollow:
+			vs, rows, err := t.GetRows(ctx, []keys.Key{oracleKey(seed, o.key)}, 0, []byte{1})
+			if err != nil {
+				return err
+			}
+			o.read = world{}
+			o.read[o.key] = number(vs[0])
+			if o.came = len(rows) > 0; o.came {
+				if !rows[0].Key.Equal(oracleKey(seed, o.next())) || rows[0].Value == nil {
+					return fmt.Errorf("%q came with %q", rows[0].Key, oracleKey(seed, o.key))
+				}
+				o.read[o.next()] = number(rows[0].Value)
+			}
 		case opScan:
 			o.read = world{}
 			for k := o.key; k < o.end; { // keys of one range are neighbours
@@ -430,6 +467,11 @@ func (o *oracle) seed(seed int) string {
 		switch x.how {
 		case acked:
 			o.done.acked++
+			for i := range x.ops {
+				if x.ops[i].came {
+					o.done.came++
+				}
+			}
 		case failed:
 			o.done.failed++
 		default:
@@ -477,7 +519,7 @@ func TestOracle(t *testing.T) {
 	o := &oracle{dice: rand.New(rand.NewPCG(0, 0))}
 	var bad []string
 	synctest.Test(t, func(t *testing.T) {
-		c, err := leaderkv.New(leaderkv.Options{Bounds: []string{"m", "w"}, Wire: o.wire, Delay: o.delay,
+		c, err := leaderkv.New(leaderkv.Options{Bounds: []string{"m", "w"}, Wire: o.wire, Delay: o.delay, Follow: followKey,
 			Skew: func(name string) time.Duration { // of at most MaxOffset between any two
 				return map[string]time.Duration{"r2": 60 * time.Millisecond, "g1": -60 * time.Millisecond, "g2": 120 * time.Millisecond, "r3": -100 * time.Millisecond}[name]
 			}})
@@ -496,8 +538,11 @@ func TestOracle(t *testing.T) {
 		}
 	})
 	took := time.Since(begun)
-	t.Logf("%d seeds in %s (%.0f/s): %d committed, %d failed, %d unknown, %d restarts", seeds, took.Round(time.Millisecond), float64(seeds)/took.Seconds(),
-		o.done.acked, o.done.failed, o.done.unknown, o.done.restarts)
+	t.Logf("%d seeds in %s (%.0f/s): %d committed, %d failed, %d unknown, %d restarts, %d rows came with entries", seeds, took.Round(time.Millisecond), float64(seeds)/took.Seconds(),
+		o.done.acked, o.done.failed, o.done.unknown, o.done.restarts, o.done.came)
+	if o.done.came == 0 && seeds > 1 {
+		t.Error("no row came with its entry")
+	}
 	if len(bad) > 0 {
 		t.Error(strings.Join(bad, "\n"))
 	}
