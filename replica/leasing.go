@@ -119,6 +119,8 @@ func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence
 			return 0, &kv.UnavailableError{Reason: "no lease: " + errUnled.Error()}
 		case r.awaitsHeartbeat(s) && !extends:
 			// Another lease of the same incarnation would not last longer.
+		case r.transfers() && r.o.Clock.Physical().Monotonic()-start < transferPatience:
+			// It is on its way to another replica. A lease that this one took meanwhile would be applied first, and undo that.
 		case leader == uint64(r.replicaID) || extends:
 			wait, err := r.acquire()
 			if err != nil {
@@ -162,6 +164,13 @@ func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence
 			return 0, err
 		}
 	}
+}
+
+// transfers reports whether the lease is being given to another replica.
+func (r *Replica) transfers() bool {
+	r.hold()
+	defer r.release()
+	return r.transferring
 }
 
 // leaving reports whether the node is about to stop.
@@ -399,6 +408,8 @@ const (
 	transferTries = 200
 	transferPause = 5 * time.Millisecond
 	letGoTimeout  = 10 * time.Second // while requests in progress wait for a slow disk
+	// transferPatience is how long requests wait for a transfer before they have the lease taken back: it waits for those before them.
+	transferPatience = time.Second
 )
 
 // TransferLease gives the lease to a voter on another node. Requests in progress end first, new ones are refused.
