@@ -51,7 +51,8 @@
 //
 // A range that is not in the cache is looked up in the range index with an inconsistent read, which any replica serves without locks: the
 // descriptor may be old, and the ranges correct that as well. The read returns the following descriptors, too. Requests that wait for the
-// same key share one lookup. The descriptor of the first range, in which every chain of lookups ends, comes from the members of the cluster.
+// same key share one lookup. While the index can't be read, ranges are where they were last known to be: a region that is cut off from all others
+// evicts the ranges whose leaseholders it does not reach, and still has replicas that answer reads of the past. The descriptor of the first range, in which every chain of lookups ends, comes from the members of the cluster.
 //
 // # What it does not do
 //

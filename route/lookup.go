@@ -19,6 +19,8 @@ const prefetch = 8
 const (
 	settleTimeout  = 10 * time.Second
 	settlePatience = 500 * time.Millisecond
+	// indexPause is how long an index that can't be read is left alone.
+	indexPause = time.Second
 )
 
 var errIndex = errors.New("the range index can't be read")
@@ -49,12 +51,27 @@ func (s *Sender) locate(ctx context.Context, k keys.Key, before bool) (*entry, e
 	if before {
 		span, indexed = keys.MetaEndSpan(k)
 	}
+	if !indexed {
+		if e := s.lastKnown(k, before); e != nil {
+			s.inFlight("first", func(ctx context.Context) {
+				ctx, cancel := s.o.Host.Clock.WithTimeout(ctx, settleTimeout)
+				defer cancel()
+				_ = s.findFirst(ctx) // takes seconds if members do not know who leads it
+			})
+			return e, nil
+		}
+	} else if s.unread.Load() {
+		if e := s.lastKnown(k, before); e != nil {
+			s.tryIndex(span)
+			return e, nil
+		}
+	}
 	var st sendState
 	begun, most, outer := s.o.Host.Clock.Monotonic(), patience(ctx), ctx
 	for {
 		if most > 0 {
 			if st.unserved = s.o.Host.Clock.Monotonic() - begun; st.unserved >= most {
-				return nil, s.outOfPatience(ctx, &st)
+				return s.withoutIndex(outer, k, before, s.outOfPatience(ctx, &st))
 			}
 			ctx = less(outer, most-st.unserved)
 		}
@@ -75,18 +92,85 @@ func (s *Sender) locate(ctx context.Context, k keys.Key, before bool) (*entry, e
 			if err == nil {
 				err = ctx.Err()
 			}
-			return nil, err
+			return s.withoutIndex(outer, k, before, err)
 		}
 		if err != nil && !again(err) {
-			return nil, err
+			return s.withoutIndex(outer, k, before, err)
 		}
 		// The index was read in the middle of a change, or not at all; or it has only intents of the range, more than it returns.
 		if st.last = err; err == nil && indexed {
 			s.settle(span)
 		}
 		if err := s.pause(ctx, &st); err != nil {
-			return nil, err
+			return s.withoutIndex(outer, k, before, err)
 		}
+	}
+}
+
+// A region that is cut off can't read the index. Its replicas go on to answer reads of the past, so ranges that were evicted because their leaseholders do not
+// answer are remembered.
+
+// evict removes a range from the cache; it remains as the last that was known.
+func (s *Sender) evict(e *entry) {
+	s.old.insert(kv.RangeInfo{Desc: *e.desc})
+	s.cache.evict(e)
+}
+
+// lastKnown is the range that contained a key when the index was read last.
+func (s *Sender) lastKnown(k keys.Key, before bool) *entry {
+	if before {
+		return s.old.findBefore(k)
+	}
+	return s.old.find(k)
+}
+
+// withoutIndex is the result of a lookup that has failed: the last known range, which may have moved since, if there is one. Requests that it can't serve fail for lack of
+// a leaseholder instead, as late as they would have for lack of the index.
+func (s *Sender) withoutIndex(ctx context.Context, k keys.Key, before bool, err error) (*entry, error) {
+	if ctx.Err() != nil {
+		return nil, err // the caller has ended, which says nothing about the index
+	}
+	s.unread.Store(true)
+	if e := s.lastKnown(k, before); e != nil {
+		s.o.Probes.Reached("route: the index can't be read, and the last known range is used")
+		return e, nil
+	}
+	return nil, err
+}
+
+// tryIndex reads the index in the background, once in a while, until that succeeds.
+func (s *Sender) tryIndex(span keys.Span) {
+	s.inFlight("index", func(ctx context.Context) {
+		if s.o.Host.Clock.Sleep(ctx, indexPause) != nil {
+			return
+		}
+		ctx, cancel := s.o.Host.Clock.WithTimeout(ctx, settleTimeout)
+		defer cancel()
+		_, _ = s.lookup(ctx, span)
+	})
+}
+
+// inFlight runs f in the background, unless that is being done under the same key.
+func (s *Sender) inFlight(key string, f func(context.Context)) {
+	s.mu.Lock()
+	busy := s.flights[key] != nil
+	if !busy {
+		s.flights[key] = &flight{done: make(chan struct{})}
+	}
+	s.mu.Unlock()
+	if busy {
+		return
+	}
+	done := func() {
+		s.mu.Lock()
+		delete(s.flights, key)
+		s.mu.Unlock()
+	}
+	if !s.o.Host.Group.Go(func(ctx context.Context) {
+		defer done()
+		f(ctx)
+	}) {
+		done()
 	}
 }
 
@@ -134,23 +218,7 @@ func (s *Sender) behind(e *entry, f *found, holds func(*kv.RangeDescriptor) bool
 
 // settle resolves the intents in a part of the index: a consistent read waits for their transactions, or ends them.
 func (s *Sender) settle(span keys.Span) {
-	key := "settle" + string(span.Start)
-	s.mu.Lock()
-	busy := s.flights[key] != nil
-	if !busy {
-		s.flights[key] = &flight{done: make(chan struct{})}
-	}
-	s.mu.Unlock()
-	if busy {
-		return
-	}
-	done := func() {
-		s.mu.Lock()
-		delete(s.flights, key)
-		s.mu.Unlock()
-	}
-	if !s.o.Host.Group.Go(func(ctx context.Context) {
-		defer done()
+	s.inFlight("settle"+string(span.Start), func(ctx context.Context) {
 		if s.o.Host.Clock.Sleep(ctx, settlePatience) != nil {
 			return // most changes have ended by then
 		}
@@ -158,9 +226,7 @@ func (s *Sender) settle(span keys.Span) {
 		defer cancel()
 		b := &kv.Batch{Header: kv.Header{MaxKeys: prefetch}, Requests: []kv.Request{&kv.ScanRequest{Start: span.Start, End: span.End}}}
 		_, _ = s.Send(ctx, b)
-	}) {
-		done()
-	}
+	})
 }
 
 // again reports whether a failed lookup is worth repeating: another caller's context ended it.
@@ -227,6 +293,7 @@ func (s *Sender) lookup(ctx context.Context, span keys.Span) (f found, err error
 		return f, err
 	}
 	s.cache.insert(f.committed...)
+	s.unread.Store(false)
 	return f, nil
 }
 

@@ -94,7 +94,7 @@ func (s *Sender) answered(r *kv.BatchResponse, err error, node kv.NodeID, e *ent
 	case *kv.RangeMismatchError:
 		s.metrics.Mismatches.Add(1)
 		if !s.cache.insert(x.Infos...) {
-			s.cache.evict(e)
+			s.evict(e)
 		}
 		st.last = err
 		return nil, true, true, errReroute

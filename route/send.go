@@ -155,7 +155,7 @@ func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendS
 			// A removed replica reports that the range has moved. If none did, those that would may be unreachable; but a range that is
 			// only slow to find a leaseholder is not worth a lookup each time.
 			if rounds++; absent || rounds%roundsBeforeLookup == 0 {
-				s.cache.evict(e)
+				s.evict(e)
 				return errReroute
 			}
 			down, hops, started = nil, 0, false
@@ -172,7 +172,7 @@ func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendS
 			order, started = s.order(e), true
 		}
 		if len(order) == 0 {
-			s.cache.evict(e)
+			s.evict(e)
 			return errReroute
 		}
 		node, order = order[0], order[1:]
@@ -255,7 +255,7 @@ func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendS
 			s.o.Probes.Reached("route: range has split or merged")
 			st.last = err
 			if !s.cache.insert(x.Infos...) {
-				s.cache.evict(e)
+				s.evict(e)
 			}
 			return nil, errReroute
 		case *kv.UnavailableError:

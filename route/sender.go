@@ -84,8 +84,11 @@ type Metrics struct {
 
 // Sender sends batches to their ranges. All methods may be called concurrently.
 type Sender struct {
-	o       Options
-	cache   cache
+	o     Options
+	cache cache
+	// old has the ranges that were evicted from the cache, as they were; they are used while unread says that the index could not be read last.
+	old     cache
+	unread  atomic.Bool
 	metrics Metrics
 	// far is the answer of Far at the monotonic time farAt; zero: it was not asked.
 	far   atomic.Bool
@@ -187,7 +190,7 @@ func (s *Sender) Range(ctx context.Context, k keys.Key, fresh bool) (kv.RangeInf
 	k = keys.Addr(k)
 	if fresh {
 		if e := s.cache.find(k); e != nil {
-			s.cache.evict(e)
+			s.evict(e)
 		}
 	}
 	e, err := s.locate(ctx, k, false)
@@ -199,6 +202,31 @@ func (s *Sender) Range(ctx context.Context, k keys.Key, fresh bool) (kv.RangeInf
 		info.Leaseholder = r
 	}
 	return info, nil
+}
+
+// Fresh reads the index: the range that contains k, and those after it that come with the same answer.
+func (s *Sender) Fresh(ctx context.Context, k keys.Key) ([]kv.RangeInfo, error) {
+	k = keys.Addr(k)
+	if span, indexed := keys.MetaSpan(k); indexed {
+		if f, err := s.lookup(ctx, span); err == nil && len(f.provisional) == 0 {
+			var out []kv.RangeInfo
+			for _, info := range f.committed {
+				if !info.Desc.Contains(k) {
+					break
+				}
+				if e := s.cache.find(k); e != nil {
+					info.Leaseholder, _ = info.Desc.Replica(e.leaseholder())
+				}
+				out = append(out, info)
+				k = info.Desc.End
+			}
+			if len(out) > 0 {
+				return out, nil
+			}
+		}
+	}
+	info, err := s.Range(ctx, k, true) // the index is being changed, or can't be read now
+	return []kv.RangeInfo{info}, err
 }
 
 // Cached lists the cached ranges.

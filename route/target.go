@@ -33,12 +33,12 @@ func (s *Sender) sendTarget(ctx context.Context, b *kv.Batch, e *entry, st *send
 			if r.Replica == b.Target.Replica {
 				resp, err := s.askNode(ctx, r.Node, b, e)
 				if missed(err) {
-					s.cache.evict(e)
+					s.evict(e)
 				}
 				return resp, st.wrap(err)
 			}
 		}
-		s.cache.evict(e) // the sender may know more than the cache
+		s.evict(e) // the sender may know more than the cache
 		return nil, st.wrap(&kv.RangeNotFoundError{Range: e.desc.ID})
 	}
 	for _, node := range s.order(e) {
@@ -65,7 +65,7 @@ func (s *Sender) sendTarget(ctx context.Context, b *kv.Batch, e *entry, st *send
 	if err := s.pause(ctx, st); err != nil {
 		return nil, st.final(err)
 	}
-	s.cache.evict(e)
+	s.evict(e)
 	return nil, errReroute
 }
 
@@ -156,7 +156,7 @@ func (s *Sender) Each(ctx context.Context, b *kv.Batch, f func(Answer) (more boo
 			was, heard := reached[r.Replica]
 			return was || !heard && !late
 		}) {
-			s.cache.evict(e)
+			s.evict(e)
 		}
 	}
 	for heard := 0; heard < asked; {
