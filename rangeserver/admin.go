@@ -13,6 +13,7 @@ import (
 	"meridian/kv"
 	"meridian/placement"
 	"meridian/storage/mvcc"
+	"meridian/transport"
 )
 
 // sendAdmin carries out a request that is about the range itself. Only the leaseholder does, one at a time.
@@ -345,7 +346,8 @@ func (s *Store) changeReplicas(ctx context.Context, id kv.RangeID, m meant, want
 		use.Release()
 	}
 
-	// Learners first.
+	// Learners first, unless there is next to nothing that they would have to catch up with.
+	oneStep := s.inOneStep(ctx, e, d, want)
 	var fresh, promoted []kv.ReplicaID
 	for _, w := range want {
 		have, ok := d.Replica(w.Node)
@@ -360,6 +362,9 @@ func (s *Store) changeReplicas(ctx context.Context, id kv.RangeID, m meant, want
 				promoted = append(promoted, have.Replica)
 			}
 			continue // promoted or demoted below
+		}
+		if oneStep {
+			continue // added below
 		}
 		n := d.Clone()
 		typ := kv.Learner
@@ -411,6 +416,20 @@ func (s *Store) changeReplicas(ctx context.Context, id kv.RangeID, m meant, want
 		}
 		n.Replicas = append(n.Replicas, r)
 	}
+	var arriving []kv.ReplicaID
+	for _, w := range want {
+		if _, had := d.Replica(w.Node); had || !oneStep {
+			continue
+		}
+		typ := kv.VoterIncoming
+		if w.Type == kv.NonVoter {
+			typ = kv.NonVoter
+		}
+		n.Replicas = append(n.Replicas, kv.ReplicaDescriptor{Node: w.Node, Store: w.Store, Replica: n.NextReplica, Type: typ})
+		arriving = append(arriving, n.NextReplica)
+		n.NextReplica++
+		steps++
+	}
 	if steps == 0 {
 		return nil
 	}
@@ -424,9 +443,71 @@ func (s *Store) changeReplicas(ctx context.Context, id kv.RangeID, m meant, want
 	if err := s.change(ctx, d, n); err != nil {
 		return err
 	}
+	for _, rid := range arriving {
+		if err := s.awaitCaughtUp(ctx, e, rid); err != nil {
+			break // there is no way back: if the others are a majority, the range goes on with them
+		}
+	}
 	_, err = s.leaveJoint(ctx, n)
 	return err
 }
+
+const (
+	// oneStepBytes is the size up to which a range gets its voters without their being learners first.
+	oneStepBytes = 64 << 10
+	// presentWait is how long the nodes of new voters have to answer for that.
+	presentWait = 500 * time.Millisecond
+	// methodPresent asks a store whether it is there.
+	methodPresent = "range.present"
+)
+
+// inOneStep reports whether a change adds its voters at once, in the joint configuration by which the others leave: the range is small, so they have its state a moment
+// later, and statements wait for the places of ranges that are empty. Until then the majority of the later configuration lacks them, so each has to be there: its node
+// has answered just now.
+func (s *Store) inOneStep(ctx context.Context, e *entry, d *kv.RangeDescriptor, want []kv.ReplicaTarget) bool {
+	if d.Protocol != kv.Leader || s.o.Network == nil || e.r.Stats().TotalBytes > oneStepBytes {
+		return false
+	}
+	var fresh []kv.NodeID
+	voters := 0
+	for _, w := range want {
+		if _, had := d.Replica(w.Node); !had {
+			if fresh = append(fresh, w.Node); w.Type == kv.Voter {
+				voters++
+			}
+		}
+	}
+	if voters == 0 || !slices.ContainsFunc(d.Replicas, func(r kv.ReplicaDescriptor) bool {
+		w, stays := placement.Find(want, r.Node)
+		return r.Type == kv.Voter && (!stays || w.Type != kv.Voter)
+	}) {
+		return false // no joint configuration is needed
+	}
+	ctx, cancel := s.o.Host.Clock.WithTimeout(ctx, presentWait)
+	defer cancel()
+	answers := make(chan error, len(fresh))
+	for _, to := range fresh {
+		if !s.group.Go(func(context.Context) {
+			_, err := s.o.Network.CallClass(ctx, transport.ClassSystem, to, methodPresent, nil)
+			answers <- err
+		}) {
+			return false
+		}
+	}
+	for range fresh {
+		select {
+		case err := <-answers:
+			if err != nil {
+				return false
+			}
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Store) servePresent(context.Context, kv.NodeID, []byte) ([]byte, error) { return nil, nil }
 
 // countVoters counts the voters of a range, of the later configuration if it is a joint one.
 func countVoters(d *kv.RangeDescriptor) (n int) {

@@ -213,6 +213,7 @@ func Open(o Options) (*Store, error) {
 		o.Network.HandleStream(MethodReport, s.serveReport)
 		o.Network.HandleStream(MethodHash, s.serveHash)
 		o.Network.Handle(MethodDeviates, s.serveDeviates)
+		o.Network.Handle(methodPresent, s.servePresent)
 		o.Network.Handle(MethodClosed, s.serveClosed)
 		s.group.Go(s.closeLoop)
 	}
