@@ -212,6 +212,7 @@ func (s *Store) SplitApplied(left, right *replica.Replica, l, rd *kv.RangeDescri
 	if re := s.entry(right.RangeID()); re != nil && re.r == right {
 		s.initialise(re, rd, handoff)
 		s.checkApart(re, rd)
+		s.LookAt(l.ID, rd.ID) // either may have another boundary within, or other places
 	}
 }
 
@@ -221,6 +222,7 @@ func (s *Store) LeaseChanged(r *replica.Replica, l lease.Lease, held bool) {
 		e.leader.LeaseChanged(l, held)
 		if held {
 			s.lookAgain()
+			s.LookAt(r.RangeID())
 		}
 	}
 }

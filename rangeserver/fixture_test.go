@@ -40,6 +40,7 @@ type cluster struct {
 	protocols    rangeserver.Registry
 	folding      atomic.Pointer[func(step string) error] // called by the steps of a fold
 	zones        []string                                // of the nodes, as localities
+	configs      rangeserver.ZoneSource                  // nil: placement's default everywhere
 
 	mu     sync.Mutex
 	served []service
@@ -255,6 +256,7 @@ func (n *node) start(bootstrap bool) {
 		Protocols:     n.registry(),
 		OnFatal:       func(err error) { t.Logf("n%d: fatal: %v", n.id, err) },
 		QueueInterval: n.c.interval,
+		Zone:          n.c.configs,
 		Cluster:       view{n},
 	})
 	check(t, err)

@@ -6,7 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/fnv"
+	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,8 +22,13 @@ import (
 )
 
 const (
-	// queueSlots bounds the range changes that a store carries out at once.
+	// queueSlots bounds the range changes that a store carries out at once, quickSlots those of ranges of less than quickBytes, which ship next to nothing: a statement of
+	// regions may wait for dozens of them.
 	queueSlots = 4
+	quickSlots = 16
+	quickBytes = 1 << 20
+	// lookPause is how long ranges that are to be looked at soon wait for each other.
+	lookPause = 10 * time.Millisecond
 	// leaderlessPasses is for how many passes a replica may hear of no leader before it asks whether it was removed.
 	leaderlessPasses = 10
 	// A range is looked at for versions to remove once in a sixth of their time to live, within these bounds.
@@ -70,7 +77,9 @@ type ZoneUse interface {
 // queues is the state of the store's maintenance.
 type queues struct {
 	slots     chan struct{}
+	quick     chan struct{} // slots for small ranges
 	folds     chan struct{} // of ranges without a log (generation.go)
+	wake      chan struct{} // some range is due
 	published cluster.Capacity
 	protected clock.Timestamp // as published
 	slow      bool            // as published
@@ -79,6 +88,39 @@ type queues struct {
 	slowUntil time.Duration
 	stuck     int64 // Metrics.Stuck as of the last pass
 	paused    atomic.Bool
+
+	mu  sync.Mutex // guards due; nothing is taken after it
+	due map[kv.RangeID]bool
+}
+
+func (q *queues) init() {
+	q.slots, q.quick, q.folds = make(chan struct{}, queueSlots), make(chan struct{}, quickSlots), make(chan struct{}, queueSlots)
+	q.wake, q.due = make(chan struct{}, 1), make(map[kv.RangeID]bool)
+}
+
+// LookAt has the queue look at some ranges now, as far as their leases are here, for changes that are urgent: a statement waits for the places of its rows, a range has been
+// split, or a lease has come.
+func (s *Store) LookAt(ids ...kv.RangeID) {
+	if s.o.QueueInterval > 0 && s.dueLater(ids...) > 0 {
+		s.wakeQueue()
+	}
+}
+
+// dueLater marks ranges as due, without waking the queue, and returns how many are.
+func (s *Store) dueLater(ids ...kv.RangeID) int {
+	s.queues.mu.Lock()
+	defer s.queues.mu.Unlock()
+	for _, id := range ids {
+		s.queues.due[id] = true
+	}
+	return len(s.queues.due)
+}
+
+func (s *Store) wakeQueue() {
+	select {
+	case s.queues.wake <- struct{}{}:
+	default:
+	}
 }
 
 // loadCounter counts a range's requests, and remembers when its maintenance was last done.
@@ -103,12 +145,57 @@ type loadCounter struct {
 	suspect atomic.Bool
 }
 
-// queueLoop visits every range once in an interval: placement decides, the store carries it out.
+// queueLoop visits every range once in an interval, and those that are due at once: placement decides, the store carries it out.
 func (s *Store) queueLoop(ctx context.Context) {
-	s.queues.slots, s.queues.folds = make(chan struct{}, queueSlots), make(chan struct{}, queueSlots)
-	for s.o.Clock.Physical().Sleep(ctx, s.o.QueueInterval) == nil {
+	timer := s.o.Clock.Physical().NewTimer(s.o.QueueInterval)
+	defer timer.Stop()
+	for {
+		visit := s.pass
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.queues.wake:
+			if s.o.Clock.Physical().Sleep(ctx, lookPause) != nil {
+				return
+			}
+			visit = s.visitDue
+		case <-timer.C():
+			timer.Reset(s.o.QueueInterval)
+		}
 		if s.db.Load() != nil && !s.queues.paused.Load() {
-			s.pass(ctx)
+			visit(ctx)
+		}
+	}
+}
+
+// visitDue looks at the ranges that are due. Improvements are left to the pass, which makes one at a time.
+func (s *Store) visitDue(ctx context.Context) {
+	s.queues.mu.Lock()
+	due := slices.Sorted(maps.Keys(s.queues.due))
+	clear(s.queues.due)
+	s.queues.mu.Unlock()
+	var nodes []placement.Node
+	if s.o.Cluster != nil {
+		nodes = s.nodes(s.o.Clock.Now())
+	}
+	for _, id := range due {
+		e := s.entry(id)
+		if e == nil || !e.ready.Load() {
+			continue
+		}
+		if _, ok := e.r.CheckLease(clock.Timestamp{}); !ok {
+			continue
+		}
+		if wait := e.load.backoff.Load(); wait > 0 && int64(s.o.Clock.Physical().Monotonic())-e.load.failedAt.Load() < wait {
+			continue
+		}
+		a := s.decide(e, nodes)
+		if a.Kind == placement.None || !a.Urgent {
+			continue
+		}
+		of := e.r.Desc().Span()
+		if !s.inBackground(ctx, e, func(ctx context.Context) error { return s.carryOutAll(ctx, e, of, a) }) {
+			s.dueLater(id)
 		}
 	}
 }
@@ -289,6 +376,18 @@ func (s *Store) zoneSpan(k keys.Key) (placement.Zone, keys.Span) {
 	return placement.DefaultZone(), keys.Span{Start: keys.Min, End: keys.Max}
 }
 
+// middleBoundary is that of the boundaries between configurations from first up to end which has as many on either side: the two sides of the split go on at the same time.
+func (s *Store) middleBoundary(first, end keys.Key) keys.Key {
+	const most = 1 << 10
+	var all []keys.Key
+	for k := first; k.Less(end) && len(all) < most; {
+		all = append(all, k)
+		_, of := s.zoneSpan(k)
+		k = of.End
+	}
+	return all[len(all)/2]
+}
+
 func (s *Store) decide(e *entry, nodes []placement.Node) placement.Action {
 	if !s.o.Settings.Known() {
 		return placement.Action{} // the number of replicas is not known yet
@@ -297,7 +396,7 @@ func (s *Store) decide(e *entry, nodes []placement.Node) placement.Action {
 	z, span := s.zoneSpan(d.Start)
 	r := placement.Range{Desc: d, Leaseholder: s.o.NodeID, Bytes: e.r.Stats().TotalBytes}
 	if span.End.Less(d.End) && !span.End.Less(keys.MetaMax) {
-		r.Boundary = span.End
+		r.Boundary = s.middleBoundary(span.End, d.End)
 	}
 	if follows(d) {
 		r.Load, r.Requests = e.load.load.Load(), e.load.rate()
@@ -374,18 +473,27 @@ func (s *Store) carryOut(ctx context.Context, e *entry, of keys.Span, a placemen
 	}
 }
 
-// inBackground runs a change of a range, unless one is running or there is no slot; the next pass tries again.
-func (s *Store) inBackground(ctx context.Context, e *entry, f func(context.Context) error) {
+// inBackground runs a change of a range, unless one is running or there is no slot; the next pass tries again. It reports whether the change runs.
+func (s *Store) inBackground(ctx context.Context, e *entry, f func(context.Context) error) bool {
 	if len(e.admin) > 0 {
-		return
+		return false
+	}
+	slots := s.queues.slots
+	if e.r.Stats().TotalBytes < quickBytes {
+		slots = s.queues.quick
 	}
 	select {
-	case s.queues.slots <- struct{}{}:
+	case slots <- struct{}{}:
 	default:
-		return
+		return false
 	}
 	if !s.group.Go(func(ctx context.Context) {
-		defer func() { <-s.queues.slots }()
+		defer func() {
+			<-slots
+			if s.dueLater() > 0 { // some found no slot, or this change in their way
+				s.wakeQueue()
+			}
+		}()
 		ctx, cancel := s.o.Host.Clock.WithTimeout(ctx, changeTimeout)
 		defer cancel()
 		if err := f(ctx); err != nil && ctx.Err() == nil {
@@ -396,8 +504,10 @@ func (s *Store) inBackground(ctx context.Context, e *entry, f func(context.Conte
 		}
 		e.load.backoff.Store(0)
 	}) {
-		<-s.queues.slots
+		<-slots
+		return false
 	}
+	return true
 }
 
 // withoutLease looks after a replica that can't serve: the raft leader takes a lease without a holder; a replica that hears of no leader

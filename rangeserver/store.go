@@ -194,6 +194,7 @@ func Open(o Options) (*Store, error) {
 		s.SetDB(o.DB)
 	}
 	s.side.init(&s.o)
+	s.queues.init()
 	s.hashing.wake = make(chan struct{}, 1)
 	s.hashing.results, s.hashing.counted = make(map[hashKey]*hashResult), make(map[hashKey]bool)
 	if err := s.checkDeviation(); err != nil {

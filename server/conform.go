@@ -2,18 +2,22 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"time"
 
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/placement"
 	"meridian/rangeserver"
+	"meridian/transport"
 )
 
 // Misfit is a range that is not as its configuration wants it.
 type Misfit struct {
-	Range kv.RangeID
-	Span  keys.Span
+	Range    kv.RangeID
+	Span     keys.Span
+	Replicas []kv.ReplicaDescriptor
 	rangeserver.Conforms
 }
 
@@ -55,7 +59,7 @@ func (n *Node) Conforms(ctx context.Context, span keys.Span, leases bool) (misfi
 			}
 		}
 		if !c.None() {
-			misfits = append(misfits, Misfit{info.Desc.ID, info.Desc.Span(), c})
+			misfits = append(misfits, Misfit{info.Desc.ID, info.Desc.Span(), info.Desc.Replicas, c})
 		}
 		return nil
 	})
@@ -77,13 +81,65 @@ func (v *survey) violation(d *kv.RangeDescriptor) string {
 	return only.String()
 }
 
-// misplaced counts the ranges of a span that violate a constraint or are to be split.
+// misplaced counts the ranges of a span that violate a constraint or are to be split, and has their leaseholders look at them now.
 func (n *Node) misplaced(ctx context.Context, span keys.Span) (misplaced, total int, err error) {
 	misfits, total, err := n.Conforms(ctx, span, false)
+	look := map[kv.NodeID][]kv.RangeID{}
 	for i := range misfits {
-		if m := &misfits[i]; m.Mixed || m.Constraints() {
-			misplaced++
+		m := &misfits[i]
+		if !m.Mixed && !m.Constraints() {
+			continue
+		}
+		if misplaced++; misplaced > mostLooked {
+			continue
+		}
+		for _, at := range m.Replicas { // any of them may have the lease
+			if at.Type != kv.NonVoter && at.Type != kv.Learner {
+				look[at.Node] = append(look[at.Node], m.Range)
+			}
 		}
 	}
+	for node, ranges := range look {
+		n.lookAt(node, ranges)
+	}
 	return misplaced, total, err
+}
+
+const (
+	// methodPlace has a store look at ranges without waiting for its next pass over all of them. It is advice: a node that does not know it looks a little later.
+	methodPlace = "server.place"
+	// mostLooked bounds the ranges of one such message.
+	mostLooked = 1000
+	lookWait   = time.Second
+)
+
+func (n *Node) lookAt(node kv.NodeID, ranges []kv.RangeID) {
+	if node == n.NodeID() {
+		n.look(ranges)
+		return
+	}
+	msg, err := json.Marshal(ranges)
+	if err != nil || !n.cluster.Live(node) {
+		return
+	}
+	n.host.Group.Go(func(ctx context.Context) {
+		ctx, cancel := n.host.Clock.WithTimeout(ctx, lookWait)
+		defer cancel()
+		_, _ = n.transport.CallClass(ctx, transport.ClassSystem, node, methodPlace, msg)
+	})
+}
+
+func (n *Node) look(ranges []kv.RangeID) {
+	if s := n.store.Load(); s != nil {
+		s.LookAt(ranges...)
+	}
+}
+
+func (n *Node) handlePlace(_ context.Context, _ kv.NodeID, msg []byte) ([]byte, error) {
+	var ranges []kv.RangeID
+	if err := json.Unmarshal(msg, &ranges); err != nil {
+		return nil, err
+	}
+	n.look(ranges[:min(len(ranges), mostLooked)])
+	return nil, nil
 }

@@ -22,14 +22,19 @@ type ranges struct{ n *Node }
 // eachRange calls f for every range that overlaps [start, end), in key order, as the range index has them.
 func (n *Node) eachRange(ctx context.Context, start, end keys.Key, f func(kv.RangeInfo) error) error {
 	for k := start; k.Less(end); {
-		info, err := n.router.Range(ctx, k, true)
+		infos, err := n.router.Fresh(ctx, k)
 		if err != nil {
 			return err
 		}
-		if err := f(info); err != nil {
-			return err
+		for i := range infos {
+			if !k.Less(end) {
+				break
+			}
+			if err := f(infos[i]); err != nil {
+				return err
+			}
+			k = infos[i].Desc.End
 		}
-		k = info.Desc.End
 	}
 	return nil
 }

@@ -68,6 +68,7 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 	})
 	n.transport.Handle(methodReport, n.handleReport)
 	n.transport.Handle(methodConsole, n.handleConsole)
+	n.transport.Handle(methodPlace, n.handlePlace)
 	n.transport.Handle(methodSignal, n.handleSignal)
 	notes := n.newHub()
 	n.followSettings(leases)

@@ -158,6 +158,37 @@ func (l *logLines) find(word string) string {
 	return ""
 }
 
+// TestPlacesTakeSeconds: statements that make ranges whose rows may not be everywhere wait for their replicas for seconds, also from a gateway that is far from the
+// system's ranges: a change of a descriptor then takes about 0.3 s.
+func TestPlacesTakeSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := threeContinents(t)
+		root := connect(t, c, 0)
+		exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1" PLACEMENT RESTRICTED`)
+		time.Sleep(40 * time.Second) // a new cluster is rebalanced
+		eu := connectTo(t, c, 6, "d")
+		for _, s := range []struct {
+			sql  string
+			most time.Duration
+		}{
+			{`CREATE TABLE home (id int PRIMARY KEY, name text) LOCALITY REGIONAL BY TABLE IN "europe-west1"`, 6 * time.Second},
+			{"CREATE TABLE u (id int PRIMARY KEY, name text) LOCALITY REGIONAL BY ROW", 6 * time.Second},
+			{"INSERT INTO u (id, name) VALUES (1, 'a')", time.Second},
+			{"CREATE INDEX byname ON u (name)", 10 * time.Second},
+			{"ALTER TABLE home SET LOCALITY REGIONAL BY ROW", 11 * time.Second},
+			{`ALTER TABLE home SET LOCALITY REGIONAL BY TABLE IN "europe-west1"`, 11 * time.Second},
+		} {
+			start := time.Now()
+			exec(t, eu, s.sql)
+			took := time.Since(start)
+			t.Logf("%6.2fs  %s", took.Seconds(), s.sql)
+			if took > s.most {
+				t.Errorf("%s took %v", s.sql, took)
+			}
+		}
+	})
+}
+
 // leaked are the machines outside of a region on whose disks a word was ever written; disks keep their logs.
 func leaked(c *simcluster.Cluster, region, word string) (out []string) {
 	for _, m := range c.Machines {

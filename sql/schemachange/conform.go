@@ -28,8 +28,9 @@ const jobPlacement = "placement"
 type placementPayload struct{ Database, Table catalog.ID }
 
 const (
-	// conformPause is how often ranges are compared with their configurations.
-	conformPause = 500 * time.Millisecond
+	// conformPause is how often ranges are compared with their configurations, longConformPause how often if they do not conform within conformSoon.
+	conformPause, longConformPause = 100 * time.Millisecond, 500 * time.Millisecond
+	conformSoon                    = 10 * time.Second
 	// conformPatience bounds a wait in which no range gets its replicas: then some region has no store for them, or its nodes are gone.
 	conformPatience = time.Minute
 )
@@ -43,7 +44,9 @@ func (e *Executor) conform(ctx context.Context, spans []keys.Span, progress func
 		return 0, nil
 	}
 	clk := e.o.Host.Clock
-	least, since := -1, clk.Monotonic()
+	begin := clk.Monotonic()
+	least, since := -1, begin
+	shown, told := -1, begin
 	for {
 		total := 0
 		left = 0
@@ -57,15 +60,22 @@ func (e *Executor) conform(ctx context.Context, spans []keys.Span, progress func
 		if left == 0 {
 			return 0, nil
 		}
-		if now := clk.Monotonic(); least < 0 || left < least {
+		now, pause := clk.Monotonic(), conformPause
+		if least < 0 || left < least {
 			least, since = left, now
 		} else if now-since > conformPatience {
 			return left, nil
 		}
-		if err := progress(float64(total-left) / float64(total)); err != nil {
-			return 0, err
+		if now-begin > conformSoon {
+			pause = longConformPause
 		}
-		if err := clk.Sleep(ctx, conformPause); err != nil {
+		if left != shown || now-told > time.Second { // to record it takes longer than the pause; a job learns so that it is cancelled
+			if err := progress(float64(total-left) / float64(total)); err != nil {
+				return 0, err
+			}
+			shown, told = left, now
+		}
+		if err := clk.Sleep(ctx, pause); err != nil {
 			return 0, err
 		}
 	}

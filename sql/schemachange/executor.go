@@ -72,8 +72,8 @@ type Options struct {
 	Pressed func() bool
 	// Regions are those of the nodes that are there, sorted; nil: any name is one.
 	Regions func() []string
-	// Misplaced counts the ranges of a span that violate a constraint, or are to be split because another configuration begins in them, and all of them; nil: no
-	// statement waits for replicas to move.
+	// Misplaced counts the ranges of a span that violate a constraint, or are to be split because another configuration begins in them, and all of them; it
+	// has the stores look at them now. Nil: no statement waits for replicas to move.
 	Misplaced func(ctx context.Context, span keys.Span) (misplaced, total int, err error)
 	// Zone is the configuration of ranges that the cluster's settings and the node's options give; nil: placement.DefaultZone.
 	Zone func() placement.Zone
