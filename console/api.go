@@ -20,11 +20,16 @@ type Cluster struct {
 	// Ranges are the first ranges in key order; RangeCount counts all.
 	Ranges     []Range `json:"ranges"`
 	RangeCount int     `json:"range_count"`
-	// Underreplicated and Unavailable count the ranges in these states, of all; Troubled are the first of them.
+	// Underreplicated and Unavailable count the ranges in these states, of all, Violating those that violate a constraint; Troubled are the first of all three.
 	Underreplicated int     `json:"underreplicated"`
 	Unavailable     int     `json:"unavailable"`
+	Violating       int     `json:"violating"`
 	Troubled        []Range `json:"troubled"`
-	SQL             SQL     `json:"sql"`
+	// Moving are the first ranges whose replicas are being changed.
+	Moving []Range `json:"moving"`
+	SQL    SQL     `json:"sql"`
+	// Latencies are the times of statements by the region of their gateways.
+	Latencies []Latency `json:"latencies"`
 	// RoundTrips are the distances between regions, as their nodes have measured them.
 	RoundTrips []RoundTrip `json:"round_trips"`
 	// Tables are the first tables by database and name; TableCount counts all.
@@ -67,6 +72,17 @@ type Range struct {
 	WantedVoters int `json:"wanted_voters"`
 	// State is "ok", "under-replicated" (fewer live voters than wanted) or "unavailable" (no majority of them).
 	State string `json:"state"`
+	// Violation says which constraint the range violates, Change how its replicas are being changed.
+	Violation string `json:"violation,omitempty"`
+	Change    string `json:"change,omitempty"`
+}
+
+// Latency is how long the statements took that ended on the nodes of a region in the last ten seconds, or since somebody asked first.
+type Latency struct {
+	Region     string  `json:"region"`
+	Statements int64   `json:"statements"`
+	P50MS      float64 `json:"p50_ms"`
+	P99MS      float64 `json:"p99_ms"`
 }
 
 // RoundTrip is the median of the round trips from the nodes of one region to those of another, smoothed.
@@ -87,6 +103,9 @@ type Table struct {
 	Places []Place `json:"places"`
 	// Moves are the ranges whose replicas are being changed.
 	Moves int `json:"moves"`
+	// Violations are the ranges that violate a constraint, Violation says which one the first of them does.
+	Violations int    `json:"violations"`
+	Violation  string `json:"violation,omitempty"`
 }
 
 // Place is the replicas of a table in one region.

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -47,10 +49,12 @@ type consolePart struct {
 	RoundTrips map[kv.NodeID]time.Duration
 	// Leases are the ranges whose lease the node has.
 	Leases []kv.RangeID
+	// Latencies are how many statements ended here lately, by step of the histogram of their times.
+	Latencies map[int]int64
 }
 
 func (n *Node) ownConsolePart() consolePart {
-	p := consolePart{RoundTrips: n.roundTrips()}
+	p := consolePart{RoundTrips: n.roundTrips(), Latencies: n.recentLatencies()}
 	if s := n.store.Load(); s != nil {
 		s.Replicas(func(r *replica.Replica) bool {
 			if _, held := r.CheckLease(clock.Timestamp{}); held {
@@ -180,8 +184,8 @@ func schemaName(s *lease.Snapshot, id catalog.ID) string {
 	return ""
 }
 
-// add counts a range for the tables that it holds.
-func (c *consoleTables) add(d *kv.RangeDescriptor, leaseholder kv.NodeID) {
+// add counts a range for the tables that it holds. violation says which constraint it violates; empty: none.
+func (c *consoleTables) add(d *kv.RangeDescriptor, leaseholder kv.NodeID, violation string) {
 	first, _ := slices.BinarySearchFunc(c.list, d.Start, func(t *consoleTable, k keys.Key) int {
 		if t.span.End.Compare(k) <= 0 {
 			return -1
@@ -214,7 +218,30 @@ func (c *consoleTables) add(d *kv.RangeDescriptor, leaseholder kv.NodeID) {
 		if moves {
 			t.row.Moves++
 		}
+		if violation != "" {
+			if t.row.Violations++; t.row.Violation == "" {
+				t.row.Violation = violation
+			}
+		}
 	}
+}
+
+// changeOf says in words how the replicas of a range are being changed; empty: they are not.
+func changeOf(d *kv.RangeDescriptor) string {
+	var out []string
+	for _, r := range d.Replicas {
+		switch r.Type {
+		case kv.Learner:
+			out = append(out, fmt.Sprintf("n%d is shipped", r.Node))
+		case kv.VoterIncoming:
+			out = append(out, fmt.Sprintf("n%d comes", r.Node))
+		case kv.VoterOutgoing:
+			out = append(out, fmt.Sprintf("n%d goes", r.Node))
+		case kv.VoterDemoting:
+			out = append(out, fmt.Sprintf("n%d ceases to vote", r.Node))
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // rows are the tables by name.

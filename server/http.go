@@ -161,7 +161,7 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 	sort.Slice(c.Nodes, func(i, j int) bool { return c.Nodes[i].ID < c.Nodes[j].ID })
 	c.SQL = n.sql.counters()
 	parts := n.consoleParts(ctx)
-	c.RoundTrips = n.regionMatrix(parts)
+	c.RoundTrips, c.Latencies = n.regionMatrix(parts), n.regionLatencies(parts)
 	holders := leaseholders(parts)
 	tables := n.newConsoleTables()
 	v := n.survey()
@@ -176,20 +176,25 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 		if !v.live[info.Leaseholder.Node] {
 			info.Leaseholder = kv.ReplicaDescriptor{} // the last known one is not live
 		}
-		tables.add(&info.Desc, info.Leaseholder.Node)
 		h, state := v.of(&info.Desc)
+		violation, change := v.violation(&info.Desc), changeOf(&info.Desc)
+		tables.add(&info.Desc, info.Leaseholder.Node, violation)
+		if violation != "" {
+			c.Violating++
+		}
 		switch state {
 		case rangeUnavailable:
 			c.Unavailable++
 		case rangeUnderReplicated:
 			c.Underreplicated++
 		}
-		listed, troubled := len(c.Ranges) < maxConsoleRanges, state != rangeOK && len(c.Troubled) < maxConsoleRanges
-		if !listed && !troubled {
+		listed, troubled := len(c.Ranges) < maxConsoleRanges, (state != rangeOK || violation != "") && len(c.Troubled) < maxConsoleRanges
+		moving := change != "" && len(c.Moving) < maxConsoleRanges
+		if !listed && !troubled && !moving {
 			return nil
 		}
 		row := console.Range{ID: uint64(info.Desc.ID), Start: keys.PrettyPrint(info.Desc.Start), End: keys.PrettyPrint(info.Desc.End),
-			Leaseholder: int(info.Leaseholder.Node), LiveVoters: h.Live, WantedVoters: h.Wanted, State: state}
+			Leaseholder: int(info.Leaseholder.Node), LiveVoters: h.Live, WantedVoters: h.Wanted, State: state, Violation: violation, Change: change}
 		for _, d := range info.Desc.Replicas {
 			row.Replicas = append(row.Replicas, int(d.Node))
 			if d.Type == kv.Voter {
@@ -201,6 +206,9 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 		}
 		if troubled {
 			c.Troubled = append(c.Troubled, row)
+		}
+		if moving {
+			c.Moving = append(c.Moving, row)
 		}
 		return nil
 	})

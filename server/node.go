@@ -58,6 +58,8 @@ type Node struct {
 	listener net.Listener // for nodes
 	sql      sqlLayer
 	http     httpLayer
+	// latencies are readings for the console.
+	latencies latencies
 
 	ready    chan struct{} // closed when the node serves SQL
 	failed   chan error    // holds the first fatal error

@@ -4,6 +4,7 @@ const period = 2000, history = 150, shownRanges = 500;
 const kinds = [["selects", "SELECT", "--s1"], ["inserts", "INSERT", "--s2"], ["updates", "UPDATE", "--s3"], ["deletes", "DELETE", "--s4"], ["other", "other", "--s5"]];
 const hues = ["--s1", "--s3", "--s2", "--s4", "--s6", "--s5"];
 const samples = []; // {t, connections, selects, ..., errors, retries}: rates per second
+const speeds = []; // of each answer: Map of region to {statements, p50_ms, p99_ms}
 let before = null, latest = null;
 
 const byId = id => document.getElementById(id);
@@ -53,13 +54,14 @@ function tile(name, value, note, level, series, color) {
 }
 
 const statements = s => kinds.reduce((sum, [k]) => sum + s[k], 0);
-const few = r => r.state !== "ok";
+const few = r => r.state !== "ok" || r.violation;
 
 // trouble says what is wrong with the ranges, in words; empty: nothing. Liveness is the server's, by each voter's node.
 function trouble(c) {
   const parts = [];
   if (c.unavailable) parts.push(`${c.unavailable} unavailable`);
   if (c.underreplicated) parts.push(`${c.underreplicated} under-replicated`);
+  if (c.violating) parts.push(`${c.violating} where a constraint forbids it`);
   return parts.join(", ");
 }
 
@@ -70,7 +72,7 @@ function drawTiles(c) {
   const size = c.nodes.reduce((sum, n) => sum + n.bytes, 0);
   byId("tiles").replaceChildren(
     tile("nodes alive", `${live} of ${c.nodes.length}`, new Set(c.nodes.map(n => n.region)).size + " regions", live < c.nodes.length ? "bad" : ""),
-    tile("ranges", number(c.range_count), note, c.unavailable || c.error ? "bad" : c.underreplicated ? "warn" : ""),
+    tile("ranges", number(c.range_count), note, c.unavailable || c.error ? "bad" : c.underreplicated || c.violating ? "warn" : ""),
     tile("stored, all replicas", bytes(size), ""),
     tile("connections here", number(c.sql.connections), "", "", samples.map(s => s.connections), "--s5"),
     tile("statements/s here", last ? number(statements(last)) : "–", "", "", samples.map(statements), "--s1"),
@@ -133,6 +135,47 @@ function drawMatrix(c) {
   }))));
 }
 
+const millis = v => v >= 100 ? v.toFixed(0) + " ms" : v >= 1 ? v.toFixed(1) + " ms" : (v * 1000).toFixed(0) + " µs";
+
+// drawSpeeds draws the median and the p99 of each region's statements; the scale is logarithmic, since regions are a hundred times as far as zones. A region without
+// statements, or whose nodes do not answer, has a gap.
+function drawSpeeds(c) {
+  const hue = regionHues(c), regions = [...new Set(speeds.flatMap(s => [...s.keys()]))].sort();
+  const all = speeds.flatMap(s => [...s.values()]).filter(v => v.statements).flatMap(v => [v.p50_ms, v.p99_ms]);
+  byId("speed").hidden = !all.length;
+  if (!all.length) return;
+  const box = byId("speedchart"), w = Math.max(box.clientWidth, 200), h = 190, left = 56, bottom = 20, iw = w - left - 4, ih = h - bottom - 8;
+  const low = Math.floor(Math.log10(Math.max(.01, Math.min(...all)))), high = Math.max(low + 1, Math.ceil(Math.log10(Math.max(...all, .1))));
+  const y = v => 8 + ih - ih * (Math.log10(Math.max(v, 10 ** low)) - low) / (high - low), step = iw / (history - 1), x0 = left + iw - step * (speeds.length - 1);
+  const svg = el("svg", { viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": "times of statements by region" });
+  for (let e = low; e <= high; e++) svg.append(el("line", { class: "grid", x1: left, x2: w - 4, y1: y(10 ** e), y2: y(10 ** e) }), el("text", { x: left - 7, y: y(10 ** e) + 4, "text-anchor": "end" }, millis(10 ** e)));
+  for (const [m, label] of [[0, "5 min ago"], [.5, "2.5"], [1, "now"]]) svg.append(el("text", { x: left + m * iw, y: h - 4, "text-anchor": ["start", "middle", "end"][m * 2] }, label));
+  for (const region of regions) for (const [k, dashes] of [["p50_ms", false], ["p99_ms", "4 3"]]) {
+    let d = "", down = false;
+    speeds.forEach((s, i) => {
+      const v = s.get(region);
+      if (!v || !v.statements) { down = false; return; }
+      d += `${down ? "L" : "M"}${(x0 + i * step).toFixed(1)},${y(v[k]).toFixed(1)}`;
+      down = true;
+    });
+    svg.append(el("path", { d, fill: "none", style: `stroke:${css(hue.get(region) || "--track")}`, "stroke-width": dashes ? 1.2 : 2, "stroke-dasharray": dashes, "stroke-linejoin": "round", "stroke-linecap": "round" }));
+  }
+  box.replaceChildren(svg);
+  const last = speeds[speeds.length - 1];
+  byId("speedlegend").replaceChildren(...regions.map(r => {
+    const v = last.get(r);
+    return el("span", {}, el("i", { style: `background:${css(hue.get(r) || "--track")}` }), (r || "no region") + " ", el("b", {}, v && v.statements ? `${millis(v.p50_ms)}, p99 ${millis(v.p99_ms)}` : v ? "no statements" : "no answer"));
+  }));
+}
+
+// drawMoves lists the ranges whose replicas are being changed.
+function drawMoves(c) {
+  byId("moves").hidden = !c.moving.length;
+  byId("movenote").textContent = c.moving.length ? `${c.moving.length}` : "";
+  byId("moving").replaceChildren(...c.moving.slice(0, 50).map(r => el("tr", {}, el("td", { class: "num" }, r.id), el("td", { class: "key", title: r.start }, r.start),
+    el("td", {}, r.replicas.map(id => "n" + id).join(" ")), el("td", {}, r.change))));
+}
+
 // drawTables shows where each table's replicas and leases are.
 function drawTables(c) {
   const hue = regionHues(c);
@@ -141,7 +184,7 @@ function drawTables(c) {
   const chips = (t, of) => el("td", {}, ...t.places.filter(of).map(p => el("span", { class: "chip" }, el("i", { style: `background:${css(hue.get(p.region) || "--track")}` }), `${p.region || "no region"} ${of(p)}`)));
   byId("tables").replaceChildren(...c.tables.map(t => el("tr", {}, el("td", { class: "key" }, `${t.database}.${t.schema === "public" ? "" : t.schema + "."}${t.name}`),
     el("td", { class: "quiet" }, t.locality || ""), chips(t, p => p.leases), chips(t, p => p.voters), chips(t, p => p.non_voters),
-    el("td", { class: "num" }, t.moves || ""))));
+    el("td", { class: "num" }, t.moves || ""), el("td", { class: "bad", title: t.violation || "" }, t.violations ? `${t.violations}: ${t.violation}` : ""))));
 }
 
 function matches(r, q) {
@@ -180,7 +223,7 @@ function drawStatus(c) {
 
 function draw() {
   if (!latest) return;
-  drawStatus(latest); drawTiles(latest); drawChart(); drawRegions(latest); drawMatrix(latest); drawTables(latest); drawRanges(latest);
+  drawStatus(latest); drawTiles(latest); drawChart(); drawRegions(latest); drawMatrix(latest); drawSpeeds(latest); drawMoves(latest); drawTables(latest); drawRanges(latest);
 }
 
 // rates turns two readings of the counters into a sample; a counter that went back means that the node was started anew.
@@ -201,9 +244,12 @@ async function poll() {
     if (!answer.ok) throw new Error(answer.status + " " + (await answer.text()).slice(0, 200));
     const c = await answer.json();
     c.nodes ||= []; c.ranges ||= []; c.troubled ||= []; c.round_trips ||= []; c.tables ||= [];
+    c.moving ||= []; c.latencies ||= [];
     for (const t of c.tables) t.places ||= [];
-    for (const r of [...c.ranges, ...c.troubled]) r.replicas ||= [];
+    for (const r of [...c.ranges, ...c.troubled, ...c.moving]) r.replicas ||= [];
     latest = c;
+    speeds.push(new Map(c.latencies.map(l => [l.region, l])));
+    if (speeds.length > history) speeds.shift();
     rates(c);
     draw();
   } catch (e) {

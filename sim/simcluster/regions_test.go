@@ -143,15 +143,19 @@ func TestConsoleRegions(t *testing.T) {
 			return c.Network.Node("monitor", "us-east1").Dial(ctx, addr)
 		}}
 		defer tr.CloseIdleConnections()
-		resp, err := (&http.Client{Transport: tr}).Get("http://n1:8080/api/v1/cluster")
-		if err != nil {
-			t.Fatal(err)
+		ask := func() (a console.Cluster) {
+			t.Helper()
+			resp, err := (&http.Client{Transport: tr}).Get("http://n1:8080/api/v1/cluster")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
+				t.Fatal(err)
+			}
+			return a
 		}
-		defer resp.Body.Close()
-		var a console.Cluster
-		if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
-			t.Fatal(err)
-		}
+		a := ask()
 		for _, pair := range a.RoundTrips {
 			want := float64(sim.ThreeRegions().RTT(pair.From, pair.To)) / float64(time.Millisecond)
 			if pair.MS < want || pair.MS > want+3 {
@@ -164,6 +168,42 @@ func TestConsoleRegions(t *testing.T) {
 		places := []console.Place{{Region: "europe-west1", Voters: 3, Leases: 1}, {Region: "us-east1", NonVoters: 1}, {Region: "us-west1", NonVoters: 1}}
 		if len(a.Tables) != 1 || a.Tables[0].Locality != `REGIONAL BY TABLE IN "europe-west1"` || !slices.Equal(a.Tables[0].Places, places) {
 			t.Errorf("tables: %+v", a.Tables)
+		}
+		// Writes take as long as their gateway is away from the table's home.
+		exec(t, conn, "INSERT INTO away VALUES (1, 1)")
+		home := connectTo(t, c, 7, "movr")
+		for range 20 {
+			exec(t, conn, "UPDATE away SET v = v + 1 WHERE id = 1")
+			exec(t, home, "UPDATE away SET v = v + 1 WHERE id = 1")
+		}
+		for _, l := range ask().Latencies {
+			least, most, count := 0.0, 0.0, int64(0)
+			switch l.Region {
+			case "us-east1":
+				least, most, count = 87, 200, 21
+			case "europe-west1":
+				least, most, count = 0, 10, 20
+			}
+			if l.Statements != count || l.P50MS < least || l.P50MS > most || l.P99MS < l.P50MS {
+				t.Errorf("%+v, want %d statements of %v to %v ms", l, count, least, most)
+			}
+		}
+		if n := len(ask().Latencies); n != 3 {
+			t.Errorf("latencies of %d regions", n)
+		}
+		// A constraint that nobody sees to.
+		for i := range c.Len() {
+			c.On(i, func(_ context.Context, n *server.Node) { n.Store().PauseQueues(true) })
+		}
+		exec(t, conn, "CREATE TABLE stays (id int PRIMARY KEY)")
+		exec(t, conn, `SET statement_timeout = '10s'`)
+		_, err := conn.Exec(context.Background(), `ALTER TABLE stays CONFIGURE ZONE USING constraints = '[+region=europe-west1]'`)
+		found := false
+		for _, x := range ask().Tables {
+			found = found || x.Name == "stays" && x.Violations == 1 && strings.Contains(x.Violation, "no replica may be on")
+		}
+		if !found {
+			t.Errorf("no violation: %v, %+v", err, ask().Tables)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"encoding/binary"
+	"math/bits"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -35,8 +36,8 @@ type Metrics struct {
 	// ReplaysDiffering with other results, which is an error. ReplaysOff counts those that could not be run again. Retries counts the transactions of
 	// whose output nothing had been sent.
 	Replays, ReplaysSucceeded, ReplaysDiffering, ReplaysOff atomic.Int64
-	// Latency is a histogram of statement times by powers of two of microseconds.
-	Latency [32]atomic.Int64
+	// Latency is a histogram of statement times, see LatencyOf.
+	Latency [LatencySteps]atomic.Int64
 }
 
 // count counts a statement by the verb of its command tag.
@@ -55,13 +56,28 @@ func (m *Metrics) count(verb string) {
 	}
 }
 
-func (m *Metrics) observe(d time.Duration) {
-	us, b := uint64(max(d.Microseconds(), 0)), 0
-	for us > 0 && b < len(m.Latency)-1 {
-		us >>= 1
-		b++
+// LatencySteps is the number of steps of the histogram of statement times: one for each microsecond up to 8, then eight for each power of two, up to half an hour.
+const LatencySteps = 8 * 29
+
+func (m *Metrics) observe(d time.Duration) { m.Latency[latencyStep(d)].Add(1) }
+
+func latencyStep(d time.Duration) int {
+	us := uint64(max(d.Microseconds(), 0))
+	if us < 8 {
+		return int(us)
 	}
-	m.Latency[b].Add(1)
+	e := bits.Len64(us) - 4 // us>>e is from 8 up to 15
+	return min(8*e+int(us>>e), LatencySteps-1)
+}
+
+// LatencyOf is the middle of a step of the histogram; no time of the step is further from it than a sixteenth.
+func LatencyOf(step int) time.Duration {
+	if step < 8 {
+		return time.Duration(step) * time.Microsecond
+	}
+	e := step/8 - 1
+	low := time.Duration(8+step%8) << e
+	return low*time.Microsecond + time.Microsecond<<e/2
 }
 
 // Server opens sessions, and lists those that are open on this node.
