@@ -22,6 +22,7 @@ const demoHelp = `\demo                          nodes, clocks and links that ar
 \demo skew NODE MS             set a node's clock ahead, or with a negative number behind
 \demo load [on|off]            clients of the sample in each region
 \demo latency                  what these clients have seen in the last ten seconds
+\demo watch [SECONDS]          what they see from now on, second by second (default: 10)
 \demo use PLACE                connect this shell to another node
 A PLACE is a node (n4), a zone (europe-west1-b) or a region (europe-west1).
 `
@@ -87,6 +88,15 @@ func (d *demo) control(ctx context.Context, words []string, out io.Writer) error
 		return d.setLoad(ctx, args, out)
 	case verb == "latency" && len(args) == 0:
 		return d.latencies(out)
+	case verb == "watch" && len(args) <= 1:
+		seconds := defaultWatch
+		if len(args) == 1 {
+			var err error
+			if seconds, err = strconv.Atoi(args[0]); err != nil || seconds < 1 || seconds > mostWatch {
+				return errUsage
+			}
+		}
+		return d.watch(ctx, seconds, out)
 	}
 	return errUsage
 }

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -136,41 +138,94 @@ func (l *demoLoad) note(region string, s loadStep) {
 	l.seen[region] = list[old:]
 }
 
-// latencies prints what the clients of each region have seen lately.
-func (d *demo) latencies(out io.Writer) error {
-	l := &d.load
+// seenBy is what the clients of a region have seen in a window that ends now.
+type seenBy struct {
+	took   []time.Duration // of the steps that succeeded, sorted
+	failed int
+	last   error // of those that failed
+}
+
+// at is a quantile, in words.
+func (s *seenBy) at(q float64) string {
+	if len(s.took) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f ms", float64(s.took[int(q*float64(len(s.took)-1))].Microseconds())/1000)
+}
+
+// within is what the clients of a region have seen in the last part of the window; on is false if there are none.
+func (l *demoLoad) within(region string, window time.Duration) (out seenBy, on bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.cancel == nil {
-		return fmt.Errorf("there is no load; \\demo load on begins it")
+	for _, s := range l.seen[region] {
+		switch {
+		case time.Since(s.at) > window:
+		case s.err != nil:
+			out.failed, out.last = out.failed+1, s.err
+		default:
+			out.took = append(out.took, s.took)
+		}
 	}
+	slices.Sort(out.took)
+	return out, l.cancel != nil
+}
+
+var errNoLoad = errors.New("there is no load; \\demo load on begins it")
+
+// latencies prints what the clients of each region have seen lately.
+func (d *demo) latencies(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "region\tsteps\terrors\tmedian\tp99\tslowest\t")
 	for _, region := range d.flags.regions {
-		var took []time.Duration
-		var last error
-		failed := 0
-		for _, s := range l.seen[region] {
-			if time.Since(s.at) > loadWindow {
-				continue
-			}
-			if s.err != nil {
-				failed, last = failed+1, s.err
-				continue
-			}
-			took = append(took, s.took)
+		s, on := d.load.within(region, loadWindow)
+		if !on {
+			return errNoLoad
 		}
-		slices.Sort(took)
-		at := func(q float64) string {
-			if len(took) == 0 {
-				return "-"
-			}
-			return fmt.Sprintf("%.1f ms", float64(took[int(q*float64(len(took)-1))].Microseconds())/1000)
-		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t\n", region, len(took), failed, at(0.5), at(0.99), at(1))
-		if last != nil {
-			defer fmt.Fprintf(out, "%s: %v\n", region, last)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t\n", region, len(s.took), s.failed, s.at(0.5), s.at(0.99), s.at(1))
+		if s.last != nil {
+			defer fmt.Fprintf(out, "%s: %v\n", region, s.last)
 		}
 	}
 	return w.Flush()
+}
+
+const (
+	// defaultWatch and mostWatch are for how many seconds \demo watch prints a line.
+	defaultWatch, mostWatch = 10, 3600
+	watchWidth              = 30
+)
+
+// watch prints what the clients of each region see, a line for each second: the median and the p99 of a second's steps.
+func (d *demo) watch(ctx context.Context, seconds int, out io.Writer) error {
+	line := " "
+	for _, region := range d.flags.regions {
+		line += fmt.Sprintf("  %-*s", watchWidth, region)
+	}
+	fmt.Fprintln(out, strings.TrimRight(line, " "))
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for range seconds {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		line = " "
+		for _, region := range d.flags.regions {
+			s, on := d.load.within(region, time.Second)
+			if !on {
+				return errNoLoad
+			}
+			cell := s.at(0.5) + ", p99 " + s.at(0.99)
+			if len(s.took) == 0 {
+				cell = "nothing"
+			}
+			if s.failed > 0 {
+				cell += fmt.Sprintf(", %d errors", s.failed)
+			}
+			line += fmt.Sprintf("  %-*s", watchWidth, cell)
+		}
+		fmt.Fprintln(out, strings.TrimRight(line, " "))
+	}
+	return nil
 }

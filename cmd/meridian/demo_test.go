@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"net"
+	"os"
+	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +62,9 @@ func TestDemoControl(t *testing.T) {
 		{"", "n2 +west-a +down"},
 		{"restart west-a", `n2 \(west-a\) is up`},
 		{"latency", "error: there is no load"},
+		{"watch 1", "error: there is no load"},
+		{"watch soon", "error: that is none"},
+		{"watch 0", "error: that is none"},
 		{"load sometimes", "error: that is none"},
 		{"help", `\\demo skew`},
 	} {
@@ -68,5 +74,50 @@ func TestDemoControl(t *testing.T) {
 	}
 	if err := d.nodes[1].running().WaitReady(ctx); err != nil {
 		t.Errorf("the node that was restarted: %v", err)
+	}
+}
+
+// TestDemoOfTheReadme runs the commands of the README and of the tutorial that begin a demonstration, on other ports, with statements instead of a prompt.
+func TestDemoOfTheReadme(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nine nodes in real time")
+	}
+	commands := map[string]bool{}
+	for _, name := range []string{"../../README.md", "../../docs/tutorial.md"} {
+		page, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(`(?m)^go run \./cmd/meridian (demo[^#\n]*)`).FindAllStringSubmatch(string(page), -1)
+		if len(found) == 0 {
+			t.Errorf("%s has no demonstration", name)
+		}
+		for _, f := range found {
+			commands[strings.TrimSpace(f[1])] = true
+		}
+	}
+	for command := range commands {
+		out := filepath.Join(t.TempDir(), "out")
+		f, err := os.Create(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		was := os.Stdout
+		os.Stdout = f
+		c := root()
+		c.SetArgs(append(strings.Fields(command), "--port", strconv.Itoa(freePorts(t)), "--http", "127.0.0.1:0", "-e", "SHOW REGIONS FROM DATABASE movr", "-e", `\c movr`,
+			"-e", "SELECT count(*) FROM vehicles", "-e", `\demo load on`, "-e", `\demo watch 3`, "-e", `\demo rtt us-east1 europe-west1 10`, "-e", `\demo latency`))
+		err = c.ExecuteContext(t.Context())
+		os.Stdout = was
+		f.Close()
+		text, _ := os.ReadFile(out)
+		if err != nil {
+			t.Errorf("%s: %v\n%s", command, err, text)
+		}
+		for _, want := range []string{`us-west1 +\| f`, "connected to database movr", `\(1 row\)`, `us-east1 +us-west1 +europe-west1\n`, "us-east1 and europe-west1 are 10ms apart", `median +p99 +slowest`} {
+			if !regexp.MustCompile(want).Match(text) {
+				t.Errorf("%s: no %s in\n%s", command, want, text)
+			}
+		}
 	}
 }

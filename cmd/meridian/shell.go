@@ -42,6 +42,8 @@ type shell struct {
 	conn   *pgconn.PgConn
 	out    io.Writer
 	timing bool
+	// url is what conn was made with, and database the one that \c has chosen in place of the URL's; empty: none.
+	url, database string
 	// demo is the cluster that \demo commands act on; nil: there is none.
 	demo *demo
 }
@@ -62,6 +64,11 @@ func runShellWith(ctx context.Context, s *shell, url string, statements []string
 				return err
 			}
 			continue
+		} else if len(words) == 2 && words[0] == `\c` {
+			if err := s.useDatabase(ctx, words[1]); err != nil {
+				return err
+			}
+			continue
 		}
 		if err := s.run(ctx, q); err != nil {
 			return describe(err, q)
@@ -79,6 +86,9 @@ func (s *shell) connect(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
+	if s.database != "" {
+		cfg.Database = s.database
+	}
 	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { fmt.Fprintf(s.out, "%s:  %s\n", n.Severity, n.Message) }
 	conn, err := pgconn.ConnectConfig(ctx, cfg)
 	if err != nil {
@@ -87,7 +97,19 @@ func (s *shell) connect(ctx context.Context, url string) error {
 	if s.conn != nil {
 		s.conn.Close(context.WithoutCancel(ctx))
 	}
-	s.conn = conn
+	s.conn, s.url = conn, url
+	return nil
+}
+
+// useDatabase goes on in another database, on the same node.
+func (s *shell) useDatabase(ctx context.Context, name string) error {
+	before := s.database
+	s.database = strings.Trim(name, `";`)
+	if err := s.connect(ctx, s.url); err != nil {
+		s.database = before
+		return err
+	}
+	fmt.Fprintf(s.out, "connected to database %s\n", s.database)
 	return nil
 }
 
@@ -224,6 +246,12 @@ func (s *shell) command(ctx context.Context, line string) bool {
 			s.interactive(ctx, "SELECT column_name, data_type, is_nullable, column_default FROM information_schema.columns WHERE table_name = '"+
 				strings.ReplaceAll(arg, "'", "''")+"' ORDER BY ordinal_position")
 		}
+	case `\c`:
+		if arg == "" {
+			fmt.Fprintln(s.out, `\c DATABASE goes on in another database`)
+		} else if err := s.useDatabase(ctx, arg); err != nil {
+			fmt.Fprintln(s.out, describe(err, ""))
+		}
 	case `\timing`:
 		s.timing = !s.timing
 		fmt.Fprintf(s.out, "Timing is %v.\n", map[bool]string{true: "on", false: "off"}[s.timing])
@@ -234,7 +262,7 @@ func (s *shell) command(ctx context.Context, line string) bool {
 			fmt.Fprintln(s.out, err)
 		}
 	default:
-		fmt.Fprintln(s.out, `\l databases   \d [TABLE] relations, columns   \timing   \q leave   \demo help the cluster of a demonstration`)
+		fmt.Fprintln(s.out, `\l databases   \c DATABASE go there   \d [TABLE] relations, columns   \timing   \q leave   \demo help the cluster of a demonstration`)
 	}
 	return true
 }
