@@ -239,7 +239,7 @@ func (cl *client) register() {
 func (cl *client) relay() {
 	k := cl.k
 	if cl.other == nil {
-		cl.other = &client{k: k, id: int(k.ids.Add(1)), dice: cl.dice}
+		cl.other = &client{k: k, id: int(k.ids.Add(1)), dice: cl.dice, limit: cl.limit, explain: cl.explain}
 	} else if cl.dice.IntN(8) == 0 {
 		cl.other.close()
 	}
@@ -317,7 +317,7 @@ func (cl *client) uniqueInsert() {
 	k := cl.k
 	id := k.ids.Add(1)
 	// The names move on with time, so that there is always one that is free.
-	name := fmt.Sprintf("name%d", int(k.now()/time.Second)*4+cl.dice.IntN(uniqueNames))
+	name := fmt.Sprintf("name%d", int(k.now().Seconds()*float64(cmp.Or(k.newNames, 4)))+cl.dice.IntN(uniqueNames))
 	how, note := cl.do("unique", func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "INSERT INTO uq VALUES ($1, $2)", id, name)
 		return err

@@ -170,6 +170,8 @@ type campaign struct {
 	// configure changes the options of nodes; nil: it does not. before are statements that are run before the tables are made.
 	configure func(i int, o *server.Options)
 	before    []string
+	// newNames is how many names a second clients begin to insert into table uq; zero: 4.
+	newNames int
 	// far are the machines whose clocks the plan sets beyond the bound: they have to stop themselves.
 	far map[string]bool
 
@@ -203,7 +205,13 @@ func (k *campaign) problem(format string, args ...any) {
 	}
 }
 
-func (k *campaign) now() time.Duration { return time.Since(k.start).Round(time.Millisecond) }
+// now is the campaign's virtual time; when it has ended, and real time goes on, that of its end.
+func (k *campaign) now() time.Duration {
+	if k.took > 0 {
+		return k.took.Round(time.Millisecond)
+	}
+	return time.Since(k.start).Round(time.Millisecond)
+}
 
 func (k *campaign) count(m *map[string]int, what string) {
 	k.mu.Lock()

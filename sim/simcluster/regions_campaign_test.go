@@ -30,6 +30,7 @@ import (
 
 const (
 	regionFaults = 30 * time.Second // of virtual time
+	regionCalm   = 10 * time.Second // after the last fault, with all clients
 	regionsWhole = 4 * time.Minute  // every range is in its place and every job has ended, once all faults are repaired
 	keptRows     = 40
 )
@@ -46,6 +47,9 @@ func TestRegionsCampaign(t *testing.T) {
 			defer watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) { k.run(t) })
 			if err := k.work.Judged(); err != nil {
+				k.problem("%v", err)
+			}
+			if err := k.regs.Check(time.Minute); err != nil {
 				k.problem("%v", err)
 			}
 			virtual += k.took
@@ -76,8 +80,10 @@ type regionsCampaign struct {
 	settled            time.Duration
 	placed, restricted int
 
-	ddl        sync.Mutex // guards the field below
+	ddl        sync.Mutex // guards the fields below
 	statements []*regionStatement
+	// As of the last statement that was acknowledged: the tables that are REGIONAL BY ROW, and the database's regions.
+	byRow, members map[string]bool
 }
 
 // regionStatement is a statement of regions, when it was called and when it returned.
@@ -89,7 +95,8 @@ type regionStatement struct {
 
 func newRegionsCampaign(seed uint64) *regionsCampaign {
 	k := &regionsCampaign{work: anomalies.New()}
-	k.campaign = &campaign{seed: seed, probes: &probe.Set{}}
+	k.campaign = &campaign{seed: seed, probes: &probe.Set{}, newNames: 20}
+	k.byRow = map[string]bool{"kept": true, "uq": true, "anomaly_lists0": true, "anomaly_register": true}
 	k.work.Think, k.work.Out = 10*time.Millisecond, &k.verdicts
 	k.work.Only = "lists,values,register,bank,counter,unique,skew"
 	return k
@@ -130,7 +137,10 @@ func (k *regionsCampaign) run(t *testing.T) {
 		n = 4
 	}
 	all := manyRegions(n)
-	k.regions = all.Names
+	k.regions, k.members = all.Names, map[string]bool{}
+	for _, r := range all.Names[:n-1] {
+		k.members[r] = true
+	}
 	o := simcluster.Options{Seed: k.seed, Log: logTo(), Probes: k.probes, Regions: all, MaxOffset: 250 * time.Millisecond}
 	for i := range n {
 		o.Nodes = append(o.Nodes, 1)
@@ -173,7 +183,7 @@ func (k *regionsCampaign) run(t *testing.T) {
 	if err := target.HealEverything(); err != nil {
 		k.problem("healing: %v", err)
 	}
-	time.Sleep(5 * time.Second)
+	time.Sleep(regionCalm)
 	close(k.stop)
 	clients.Wait()
 	k.settle()
@@ -211,6 +221,8 @@ func (k *regionsCampaign) prepareRegions(t *testing.T) {
 		"CREATE TABLE kept (id int PRIMARY KEY, v int NOT NULL, code text NOT NULL UNIQUE, note text) LOCALITY REGIONAL BY ROW",
 		fmt.Sprintf("INSERT INTO kept SELECT g, g * g, 'code' || g, repeat('x', g) FROM generate_series(1, %d) g", keptRows),
 		"CREATE TABLE uq (id int PRIMARY KEY, name text NOT NULL UNIQUE) LOCALITY REGIONAL BY ROW",
+		"CREATE TABLE reg (id int PRIMARY KEY, v int) LOCALITY GLOBAL",
+		fmt.Sprintf("INSERT INTO reg SELECT g, 0 FROM generate_series(1, %d) g", registers),
 		"CREATE DATABASE plain")
 	for _, q := range texts {
 		if _, err := conn.Exec(ctx, q); err != nil {
@@ -223,6 +235,7 @@ func (k *regionsCampaign) prepareRegions(t *testing.T) {
 	}
 	defer plain.Close(ctx)
 	for _, q := range []string{"CREATE TABLE fenced (id int PRIMARY KEY, v int)", "INSERT INTO fenced SELECT g, g FROM generate_series(1, 20) g",
+		"ALTER TABLE fenced SPLIT AT VALUES (5), (10), (15)",
 		fmt.Sprintf(`ALTER TABLE fenced CONFIGURE ZONE USING constraints = '[-region=%s]'`, k.regions[1])} {
 		if _, err := plain.Exec(ctx, q); err != nil {
 			t.Fatalf("%s: %v", q, err)

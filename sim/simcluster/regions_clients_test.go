@@ -3,6 +3,7 @@ package simcluster_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -18,11 +19,11 @@ import (
 )
 
 // homedTables are those of which the localities change.
-var homedTables = []string{"kept", "uq", "anomaly_lists0", "anomaly_values", "anomaly_register", "anomaly_bank", "anomaly_unique", "anomaly_skew", "anomaly_counter"}
+var homedTables = []string{"kept", "uq", "anomaly_lists0", "anomaly_values", "anomaly_register", "anomaly_bank", "anomaly_unique", "anomaly_skew", "anomaly_counter", "reg"}
 
 // clients starts all clients; they end with k.stop.
 func (k *regionsCampaign) clients(t *testing.T, all *sync.WaitGroup) {
-	for i := range 9 {
+	for i := range 16 {
 		mine := rand.New(rand.NewPCG(k.seed, uint64(1000+i)))
 		step, err := k.work.Worker(t.Context(), mine)
 		if err != nil {
@@ -50,11 +51,14 @@ func (k *regionsCampaign) clients(t *testing.T, all *sync.WaitGroup) {
 			})
 		}
 	}
-	start(2, 200, 10*time.Second, k.auditKept)
-	start(2, 300, 10*time.Second, k.rehome)
-	start(3, 200, 10*time.Second, (*client).uniqueInsert)
+	start(3, 100, 10*time.Second, k.auditKept)
+	start(4, 100, 10*time.Second, k.rehome)
+	start(5, 100, 10*time.Second, (*client).uniqueInsert)
 	start(3, 800, 60*time.Second, k.alter)
-	start(2, 300, 10*time.Second, k.comparePlans)
+	start(1, 1500, 30*time.Second, k.fence)
+	start(3, 100, 10*time.Second, k.comparePlans)
+	start(3, 50, 10*time.Second, (*client).relay)
+	start(1, 50, 10*time.Second, (*client).register)
 }
 
 // expected knows the errors of statements about rows while regions change.
@@ -103,10 +107,7 @@ func (k *regionsCampaign) auditKept(cl *client) {
 
 // rehome moves rows to other regions, in ways that leave them equal otherwise.
 func (k *regionsCampaign) rehome(cl *client) {
-	table, region := homedTables[cl.dice.IntN(len(homedTables))], k.regions[cl.dice.IntN(len(k.regions))]
-	if cl.dice.IntN(3) == 0 {
-		table = "kept"
-	}
+	table, region := k.homed(cl), k.member(cl)
 	where := fmt.Sprintf("id = %d", 1+cl.dice.IntN(keptRows))
 	if cl.dice.IntN(4) == 0 {
 		where = fmt.Sprintf("id %% 5 = %d", cl.dice.IntN(5))
@@ -131,6 +132,37 @@ func (k *regionsCampaign) rehome(cl *client) {
 			return nil
 		})
 	})
+}
+
+// member is a region that is likely to be one of the database.
+func (k *regionsCampaign) member(cl *client) string {
+	k.ddl.Lock()
+	defer k.ddl.Unlock()
+	for range 8 {
+		if r := k.regions[cl.dice.IntN(len(k.regions))]; k.members[r] {
+			return r
+		}
+	}
+	return k.regions[cl.dice.IntN(len(k.regions))]
+}
+
+// homed is a table that is likely to be REGIONAL BY ROW: as a rule one that was a moment ago.
+func (k *regionsCampaign) homed(cl *client) string {
+	k.ddl.Lock()
+	defer k.ddl.Unlock()
+	var those []string
+	for _, t := range homedTables {
+		if k.byRow[t] {
+			those = append(those, t)
+		}
+	}
+	switch {
+	case len(those) == 0 || cl.dice.IntN(12) == 0:
+		return homedTables[cl.dice.IntN(len(homedTables))]
+	case k.byRow["kept"] && cl.dice.IntN(3) == 0:
+		return "kept"
+	}
+	return those[cl.dice.IntN(len(those))]
 }
 
 // alter runs a statement of regions.
@@ -158,7 +190,13 @@ func (k *regionsCampaign) alter(cl *client) {
 	case 10, 11:
 		r := region()
 		if cl.dice.IntN(2) == 0 { // without rows it goes
+			k.ddl.Lock()
+			those := maps.Clone(k.byRow)
+			k.ddl.Unlock()
 			for _, x := range homedTables {
+				if !those[x] {
+					continue
+				}
 				one(`UPDATE %s SET crdb_region = '%s' WHERE crdb_region = '%s'`, x, k.regions[0], r)
 			}
 		}
@@ -174,8 +212,18 @@ func (k *regionsCampaign) alter(cl *client) {
 			texts = []string{fmt.Sprintf(db+`DROP SUPER REGION "s%d"`, cl.dice.IntN(2))}
 		}
 	case 15:
-		one(`ALTER TABLE fenced CONFIGURE ZONE USING constraints = '[-region=%s]'`, region())
+		one(db + "PLACEMENT RESTRICTED")
 	}
+	k.change(cl, texts)
+}
+
+// fence has the rows of a table of another database leave a region.
+func (k *regionsCampaign) fence(cl *client) {
+	k.change(cl, []string{fmt.Sprintf(`ALTER TABLE fenced CONFIGURE ZONE USING constraints = '[-region=%s]'`, k.regions[cl.dice.IntN(len(k.regions))])})
+}
+
+// change runs statements of regions.
+func (k *regionsCampaign) change(cl *client, texts []string) {
 	for _, text := range texts {
 		s := &regionStatement{text: text, call: time.Now()}
 		if cl.connect() != nil {
@@ -201,6 +249,13 @@ func (k *regionsCampaign) alter(cl *client) {
 		})
 		k.ddl.Lock()
 		s.answer, s.note, s.how = time.Now(), note, map[history.Outcome]string{history.OK: "ok", history.Failed: "refused", history.Unknown: "unknown"}[how]
+		switch words := strings.Fields(text); {
+		case how != history.OK:
+		case words[1] == "TABLE" && words[4] == "LOCALITY":
+			k.byRow[words[2]] = strings.HasSuffix(text, "BY ROW")
+		case words[4] == "REGION" && (words[3] == "ADD" || words[3] == "DROP"):
+			k.members[strings.Trim(words[5], `"`)] = words[3] == "ADD"
+		}
 		k.ddl.Unlock()
 		k.say("%s: %s %s", text, s.how, note)
 	}
