@@ -314,14 +314,32 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 		add(b.alterType(n, t, d.retyped))
 	case *tree.AlterTableSetStorageParams:
 		opts := map[string]string{}
-		a.Notices = append(a.Notices, b.parameters(tableParameters, n.StorageParams, opts)...)
-		add(&SetOptions{opts})
+		for _, p := range n.StorageParams {
+			if strings.EqualFold(p.Key, catalog.InferRegion) {
+				add(&InferRegion{b.inferredBy(p)})
+				continue
+			}
+			a.Notices = append(a.Notices, b.parameters(tableParameters, tree.StorageParams{p}, opts)...)
+		}
+		if len(opts) > 0 {
+			add(&SetOptions{opts})
+		}
 	case *tree.AlterTableResetStorageParams:
 		opts := map[string]string{}
 		for _, p := range n.Params {
+			switch {
+			case strings.EqualFold(p, catalog.InferRegion):
+				add(&InferRegion{})
+				continue
+			case strings.EqualFold(p, catalog.SkipUniqueChecks) && t.SkipsUniqueChecks():
+				raise(sqlstate.New(sqlstate.FeatureNotSupported, "%s can't be turned off: rows of different regions may have the same keys", catalog.SkipUniqueChecks).
+					WithHint("Copy the rows to another table."))
+			}
 			opts[p] = ""
 		}
-		add(&SetOptions{opts})
+		if len(opts) > 0 {
+			add(&SetOptions{opts})
+		}
 	case *tree.AlterTableDropIdentity:
 		add(&DropIdentity{column(n.Column), n.IfExists})
 	case *tree.AlterTableAddIdentity:

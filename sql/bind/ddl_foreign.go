@@ -138,6 +138,9 @@ func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool, 
 				continue
 			}
 			keys = append(keys, cols)
+			if d.region != "" && !slices.Contains(cols, d.region) {
+				keys = append(keys, append([]string{d.region}, cols...)) // as the index has it
+			}
 			if k.Kind == PrimaryKey {
 				primary = cols
 			}

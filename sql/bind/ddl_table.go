@@ -32,6 +32,8 @@ type tableDef struct {
 	notices     []Notice
 	names       map[string]bool // constraint and index names in use
 	retyped     map[string]*types.T
+	// region is the region column of a new table that is REGIONAL BY ROW.
+	region string
 	// later are checks and foreign keys, bound when all columns are known.
 	later []func()
 }
@@ -93,9 +95,12 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 			ct.Protocol = b.commitProtocol(strings.ToLower(constText(p.Value)))
 			continue
 		}
-		if strings.EqualFold(p.Key, inferRegion) {
-			raise(sqlstate.New(sqlstate.FeatureNotSupported, "%s is not supported", inferRegion).
-				WithHint("Compute the region column from others, or write it in the INSERT: (SELECT crdb_region FROM the parent)."))
+		if strings.EqualFold(p.Key, catalog.InferRegion) {
+			if ct.InferRegion != "" {
+				b.fail(sqlstate.InvalidParameterValue, nil, "parameter \"%s\" specified more than once", catalog.InferRegion)
+			}
+			ct.InferRegion = b.inferredBy(p)
+			continue
 		}
 		if strings.EqualFold(p.Key, catalog.SkipUniqueChecks) {
 			b.skipUniqueChecks(ct, constText(p.Value))

@@ -1,6 +1,8 @@
 package bind
 
 import (
+	"slices"
+
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/sql/catalog"
@@ -55,12 +57,19 @@ func (b *builder) insert(n *tree.Insert, sc *scope) output {
 		}
 	}
 	ins := &opt.Insert{Table: t}
-	written := b.insertSource(n, t, targets, explicit, sc, ins)
+	f := b.inference(t)
+	written := b.insertSource(n, t, targets, explicit, sc, ins, f)
+	if f != nil {
+		b.inferInsert(f, ins)
+	}
 	var row *scope
 	ins.New, row = b.newRow(t, alias)
 	ins.Checks = b.checks(t, ins.New, alias)
 	if n.OnConflict != nil {
-		b.onConflict(n.OnConflict, ins, t, alias, written, explicit, sc)
+		b.onConflict(n.OnConflict, ins, t, alias, written, sc)
+		if ins.Conflict != nil && ins.Conflict.DoUpdate {
+			b.inferConflict(f, ins, ins.Conflict)
+		}
 	}
 	out := b.returning(n.Returning, row, sc)
 	ins.Returning = out.items
@@ -68,8 +77,8 @@ func (b *builder) insert(n *tree.Insert, sc *scope) output {
 }
 
 // insertSource builds Insert's input with one column for every table column that is written, defaults included. It
-// returns the ordinals that the statement itself gives values for.
-func (b *builder) insertSource(n *tree.Insert, t *catalog.Table, targets []int, explicit bool, sc *scope, ins *opt.Insert) []int {
+// returns the ordinals that the statement itself gives values for, and tells f, if it is not nil, whether the region is one of them.
+func (b *builder) insertSource(n *tree.Insert, t *catalog.Table, targets []int, explicit bool, sc *scope, ins *opt.Insert, f *inference) []int {
 	ins.Source = make([]opt.ColumnID, len(t.Columns))
 	overrideUser := b.stmt.Overriding == "user"
 	var rows []tree.Exprs
@@ -82,7 +91,7 @@ func (b *builder) insertSource(n *tree.Insert, t *catalog.Table, targets []int, 
 		}
 	}
 	if rows == nil {
-		return b.insertSelect(n, t, targets, explicit, sc, ins)
+		return b.insertSelect(n, t, targets, explicit, sc, ins, f)
 	}
 	width := len(rows[0])
 	if !n.DefaultValues() {
@@ -109,6 +118,19 @@ func (b *builder) insertSource(n *tree.Insert, t *catalog.Table, targets []int, 
 			continue
 		}
 		slots = append(slots, slot{i, at})
+	}
+	wants := -1 // the place of the region's values in the rows, if some of them are DEFAULT
+	if f != nil {
+		if at := slices.Index(targets, f.region); at >= 0 {
+			switch k := askDefault(rows, at); k {
+			case 0:
+				f.given = true
+			case len(rows):
+			default:
+				f.given, wants = true, at
+				f.flag = b.meta.Add(opt.ColumnMeta{Name: "infer", Type: types.Bool})
+			}
+		}
 	}
 	// A target that is generated may only be given DEFAULT.
 	vals := &opt.Values{Rows: make([][]scalar.Expr, len(rows))}
@@ -151,6 +173,9 @@ func (b *builder) insertSource(n *tree.Insert, t *catalog.Table, targets []int, 
 			b.mayWrite(col, true)
 			out[k] = b.assign(x, col, r[s.value])
 		}
+		if wants >= 0 {
+			out = append(out, &scalar.Const{Value: types.NewBool(askDefault(rows[i:i+1], wants) > 0), T: types.Bool})
+		}
 		vals.Rows[i] = out
 	}
 	for _, s := range slots {
@@ -159,8 +184,11 @@ func (b *builder) insertSource(n *tree.Insert, t *catalog.Table, targets []int, 
 		vals.Cols = append(vals.Cols, id)
 		ins.Source[s.ordinal] = id
 	}
+	if wants >= 0 {
+		vals.Cols = append(vals.Cols, f.flag)
+	}
 	ins.Input = vals
-	b.generated(t, ins)
+	b.generated(t, ins, f)
 	return targets
 }
 
@@ -180,7 +208,7 @@ func (b *builder) insertWidth(targets []int, width int, explicit bool, first tre
 }
 
 // insertSelect is insertSource for a query.
-func (b *builder) insertSelect(n *tree.Insert, t *catalog.Table, targets []int, explicit bool, sc *scope, ins *opt.Insert) []int {
+func (b *builder) insertSelect(n *tree.Insert, t *catalog.Table, targets []int, explicit bool, sc *scope, ins *opt.Insert, f *inference) []int {
 	q := b.selectQuery(n.Rows, b.nested(sc), true)
 	var first tree.Exprs
 	if c, ok := n.Rows.Select.(*tree.SelectClause); ok && len(q.cols) > len(targets) && len(c.Exprs) > len(targets) {
@@ -239,12 +267,15 @@ func (b *builder) insertSelect(n *tree.Insert, t *catalog.Table, targets []int, 
 	if len(p.Items) == 0 {
 		ins.Input = q.rel
 	}
-	b.generated(t, ins)
+	if f != nil {
+		f.given = slices.Contains(targets, f.region)
+	}
+	b.generated(t, ins, f)
 	return targets
 }
 
 // generated computes stored generated columns over the other values of the row.
-func (b *builder) generated(t *catalog.Table, ins *opt.Insert) {
+func (b *builder) generated(t *catalog.Table, ins *opt.Insert, f *inference) {
 	var p *opt.Project
 	for i := range t.Columns {
 		c := &t.Columns[i]
@@ -253,6 +284,9 @@ func (b *builder) generated(t *catalog.Table, ins *opt.Insert) {
 		}
 		if p == nil {
 			p = &opt.Project{Input: ins.Input}
+			if f != nil && f.flag != 0 {
+				p.Pass = append(p.Pass, f.flag)
+			}
 			for _, id := range ins.Source {
 				if id != 0 {
 					p.Pass = append(p.Pass, id)
@@ -289,7 +323,7 @@ func (b *builder) sourceScope(t *catalog.Table, source []opt.ColumnID, alias str
 }
 
 // onConflict binds ON CONFLICT and UPSERT.
-func (b *builder) onConflict(oc *tree.OnConflict, ins *opt.Insert, t *catalog.Table, alias string, written []int, explicit bool, sc *scope) {
+func (b *builder) onConflict(oc *tree.OnConflict, ins *opt.Insert, t *catalog.Table, alias string, written []int, sc *scope) {
 	if isUpsert(oc) {
 		b.upsert(ins, t, written)
 		return

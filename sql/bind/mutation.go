@@ -303,9 +303,10 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 	}
 	// Generated columns are computed from the new row, by a projection over that of the assignments: an assigned value is computed once.
 	follow := b.generatedItems(t, fresh, alias)
-	top := p
+	tops := []*opt.Project{p} // from the lowest one
 	if len(follow) > 0 {
-		top = &opt.Project{Input: p, Pass: slices.Clone(p.Pass)}
+		top := &opt.Project{Input: p, Pass: slices.Clone(p.Pass)}
+		tops = append(tops, top)
 		for _, s := range u.Set {
 			top.Pass = append(top.Pass, s.Col)
 		}
@@ -313,7 +314,12 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 			compute(top, s)
 		}
 	}
-	if !changesKey(t, slices.Concat(set, follow)) {
+	all := slices.Concat(set, follow)
+	if f := b.inference(t); f != nil && f.assigns(all) {
+		all = append(all, opt.SetItem{Ordinal: f.region})
+		tops = append(tops, b.inferUpdate(f, u, tops[len(tops)-1], fresh)...)
+	}
+	if !changesKey(t, all) {
 		// Rows that refer to this one stay valid, so transactions that add such rows need not wait.
 		target.Locking.Strength = kv.NoKeyExclusive
 	}
@@ -339,15 +345,14 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 		scalar.Columns(it.Expr, func(id opt.ColumnID) {
 			for i := range sc.cols {
 				if sc.cols[i].id == id {
-					p.Pass = appendID(p.Pass, id)
-					if top != p {
-						top.Pass = appendID(top.Pass, id)
+					for _, p := range tops {
+						p.Pass = appendID(p.Pass, id)
 					}
 				}
 			}
 		})
 	}
-	u.Input = top
+	u.Input = tops[len(tops)-1]
 	return output{rel: wrapWith(withs, u), cols: out.cols}
 }
 

@@ -244,7 +244,7 @@ func (d *tableDef) byRow(ct *CreateTable, n *tree.Locality) {
 	if name == "" {
 		name = catalog.RegionColumn
 	}
-	ct.RegionColumn = name
+	ct.RegionColumn, d.region = name, name
 	c := d.column(name)
 	if c == nil {
 		if n.RegionalByRowColumn != "" {
@@ -345,5 +345,15 @@ func (b *builder) computedRegion(t *catalog.Table, ids []opt.ColumnID) scalar.Ex
 	return e
 }
 
-// inferRegion is the table parameter by which the reference finds a row's region through a foreign key. It is not built.
-const inferRegion = "infer_rbr_region_col_using_constraint"
+// inferredBy is the constraint that the storage parameter infer_rbr_region_col_using_constraint names.
+func (b *builder) inferredBy(p tree.StorageParam) string {
+	switch v := p.Value.(type) {
+	case *tree.StrVal, *tree.UnresolvedName:
+		if name := constText(v); name != "" {
+			return name
+		}
+	}
+	raise(sqlstate.New(sqlstate.InvalidParameterValue, "%s has to be the name of a foreign key", catalog.InferRegion).
+		WithHint("ALTER TABLE ... RESET (%s) removes it.", catalog.InferRegion))
+	return ""
+}

@@ -294,6 +294,8 @@ type CreateTable struct {
 	Locality        catalog.Locality
 	// RegionColumn is the column with each row's home, of a table that is REGIONAL BY ROW; else it is empty.
 	RegionColumn string
+	// InferRegion is the action's.
+	InferRegion string
 	// Partitioning is that of the primary index.
 	Partitioning *catalog.Partitioning
 	Protocol     catalog.CommitProtocol
@@ -402,6 +404,8 @@ type (
 	OwnerTo struct{ Owner string }
 	// SetOptions sets storage parameters, which have no effect but are kept.
 	SetOptions struct{ Options map[string]string }
+	// InferRegion names the foreign key by which the regions of rows are found; empty: none.
+	InferRegion struct{ Constraint string }
 	// DropIdentity is ALTER COLUMN DROP IDENTITY.
 	DropIdentity struct {
 		Column   string
@@ -440,6 +444,7 @@ func (*SetSchema) alterAction()          {}
 func (*OwnerTo) alterAction()            {}
 func (*SetLocality) alterAction()        {}
 func (*SetOptions) alterAction()         {}
+func (*InferRegion) alterAction()        {}
 func (*DropIdentity) alterAction()       {}
 func (*AddIdentity) alterAction()        {}
 func (*AlterIdentity) alterAction()      {}

@@ -10,11 +10,35 @@ import (
 // SkipUniqueChecks is the table option that leaves worldwide uniqueness of a REGIONAL BY ROW table to its users.
 const SkipUniqueChecks = "skip_unique_checks"
 
+// InferRegion is the table option by which the region of a row is that of the row to which a foreign key refers.
+const InferRegion = "infer_rbr_region_col_using_constraint"
+
 // ByRow reports whether the table is REGIONAL BY ROW: each row has a home.
 func (t *Table) ByRow() bool { return t.RegionColumn != 0 }
 
 // SkipsUniqueChecks reports whether the table's users promise that its keys are unique over all regions.
 func (t *Table) SkipsUniqueChecks() bool { return t.Options[SkipUniqueChecks] == "true" }
+
+// Inferred is the foreign key by which the regions of new rows are found; nil: there is none.
+func (t *Table) Inferred() *ForeignKey {
+	if !t.ByRow() || t.InferRegion == 0 {
+		return nil
+	}
+	for i := range t.Foreign {
+		if t.Foreign[i].ID == t.InferRegion {
+			return &t.Foreign[i]
+		}
+	}
+	return nil
+}
+
+// RemoveForeign removes a foreign key from the descriptor.
+func (t *Table) RemoveForeign(id uint32) {
+	t.Foreign = slices.DeleteFunc(t.Foreign, func(k ForeignKey) bool { return k.ID == id })
+	if t.InferRegion == id {
+		t.InferRegion = 0
+	}
+}
 
 // Regions are the values of the region column of a table that is REGIONAL BY ROW, those that are being added or dropped among them: rows may have
 // each of them.

@@ -207,6 +207,8 @@ type Table struct {
 	Locality Locality
 	// RegionColumn has the home of each row of a table that is REGIONAL BY ROW; else it is zero.
 	RegionColumn ColumnID `json:",omitempty"`
+	// InferRegion is the foreign key, with the region column in it, by which a row is homed where its parent is; zero: none.
+	InferRegion uint32 `json:",omitempty"`
 	// Zone is from ALTER TABLE ... CONFIGURE ZONE.
 	Zone     *ZoneConfig `json:",omitempty"`
 	Protocol CommitProtocol

@@ -309,6 +309,8 @@ func isUnique(n opt.Node, id scalar.ColumnID) bool {
 			}
 			return call(n.Exprs[i])
 		}
+	case *opt.LookupJoin:
+		return n.Single && isUnique(n.Input, id) // no row is there twice
 	case *opt.ValuesNode:
 		for i, c := range n.Cols {
 			if c != id {

@@ -435,7 +435,27 @@ func (x *predictor) insert(n *InsertNode) (sum trip) {
 		sum = sum.plus(reads)
 	}
 	first := x.insertedFirst(n)
-	return sum.plus(x.checks(n, t, first, func(catalog.ColumnID) bool { return true })).plus(x.writes(t, first))
+	all := func(catalog.ColumnID) bool { return true }
+	far := x.checks(n, t, first, all).plus(x.writes(t, first))
+	if here := x.gatewayHome(t); first == nil && here != nil {
+		near := x.checks(n, t, here, all).plus(x.writes(t, here)) // if all rows turn out to be homed here
+		far.leastRounds, far.leastMicros = near.leastRounds, near.leastMicros
+	}
+	return sum.plus(far)
+}
+
+// gatewayHome is the region column's value of rows that are homed in the gateway's region, in key encoding; nil: the table has none.
+func (x *predictor) gatewayHome(t *catalog.Table) []byte {
+	if !t.ByRow() {
+		return nil
+	}
+	for _, v := range t.Regions() {
+		if c := t.Column(t.RegionColumn); v.Label == x.region.Gateway {
+			k, _ := appendConstant(nil, regionConst(c.Type, v), c.Type, false)
+			return k
+		}
+	}
+	return nil
 }
 
 // checks is the lookup of the rows that foreign keys refer to, all at once, and of keys in other regions than that of the rows, home if it is known
@@ -456,9 +476,12 @@ func (x *predictor) checks(n Node, t *catalog.Table, home []byte, set func(catal
 		}
 		d := x.region.Distance(Place{Table: fk.RefTable})
 		ask := x.asks(t, d, onceFar(d.Leaseholder))
-		if slices.Contains(c.Homed, fk.RefTable) {
+		switch here := x.gatewayHome(t); {
+		case slices.Contains(c.Homed, fk.RefTable):
 			near = near.farther(ask.perhaps())
-		} else {
+		case here != nil && slices.Contains(fk.Columns, t.RegionColumn) && (home == nil || string(home) == string(here)):
+			far = far.farther(ask.perhaps()) // the parent may be in the region of the row
+		default:
 			far = far.farther(ask)
 		}
 	}
@@ -598,13 +621,15 @@ func (x *predictor) insertedFirst(n *InsertNode) (v []byte) {
 
 // homeOf is the encoded value of an expression, if it is known when the plan is made: a constant, or the gateway's region.
 func (x *predictor) homeOf(of *catalog.Table, e scalar.Expr, t *types.T, desc bool) ([]byte, bool) {
-	here := false
+	here, reads := false, false
 	scalar.Walk(e, func(e scalar.Expr) bool {
 		c, ok := e.(*scalar.Call)
 		here = here || ok && c.Func.Name == "gateway_region"
+		_, column := e.(*scalar.Column)
+		reads = reads || column
 		return true
 	})
-	if !here || !of.ByRow() {
+	if !here || reads || !of.ByRow() {
 		return appendConstant(nil, e, t, desc)
 	}
 	for _, v := range of.Regions() {

@@ -67,7 +67,7 @@ func (c *change) alterTable(s *bind.AlterTable) error {
 			return err
 		}
 	}
-	return nil
+	return mayInfer(t)
 }
 
 // inSteps reports whether an action takes several versions of the table, or has to check rows that others have written.
@@ -193,6 +193,12 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 			}
 		}
 		return nil
+	case *bind.InferRegion:
+		if a.Constraint == "" {
+			t.InferRegion = 0
+			return nil
+		}
+		return inferRegion(t, a.Constraint)
 	case *bind.DropIdentity:
 		col := t.ColumnByName(a.Column)
 		if col.Identity == 0 && a.IfExists {
@@ -452,6 +458,9 @@ func (c *change) dropColumn(t *catalog.Table, a *bind.DropColumn) error {
 	id := col.ID
 	for i := len(t.Foreign) - 1; i >= 0; i-- {
 		if slices.Contains(t.Foreign[i].Columns, id) {
+			if err := releaseInferred(t, &t.Foreign[i], on, a.Cascade); err != nil {
+				return err
+			}
 			if err := c.removeForeign(t.ID, t.Foreign[i].ID); err != nil {
 				return err
 			}
@@ -781,6 +790,9 @@ func (c *change) dropConstraint(t *catalog.Table, a *bind.DropConstraint) error 
 	}
 	for i := range t.Foreign {
 		if t.Foreign[i].Name == a.Name {
+			if err := releaseInferred(t, &t.Foreign[i], "constraint "+a.Name+" on table "+c.name(t), a.Cascade); err != nil {
+				return err
+			}
 			return c.removeForeign(t.ID, t.Foreign[i].ID)
 		}
 	}

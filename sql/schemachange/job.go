@@ -680,7 +680,7 @@ func takeBack(cat *lease.Txn, t *catalog.Table, m catalog.Mutation) {
 		for i := range t.Foreign {
 			if t.Foreign[i].ID == m.ID {
 				unlink(cat, t, &t.Foreign[i])
-				t.Foreign = slices.Delete(t.Foreign, i, i+1)
+				t.RemoveForeign(m.ID)
 				break
 			}
 		}

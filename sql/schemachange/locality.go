@@ -29,6 +29,10 @@ func (c *change) setLocality(t *catalog.Table, a *bind.SetLocality) error {
 	if t.Relocation != nil {
 		return c.Catalog.JobFirst(t.ID)
 	}
+	if t.InferRegion != 0 && (a.Locality.Kind != catalog.RegionalByRow || t.ColumnByName(a.Column) == nil || t.ColumnByName(a.Column).ID != t.RegionColumn) {
+		return sqlstate.New(sqlstate.InvalidTableDefinition, "the rows of table \"%s\" have the regions of their parents, by the parameter %s", t.Name, catalog.InferRegion).
+			WithHint("ALTER TABLE %s RESET (%s) first.", quoteIdent(t.Name), catalog.InferRegion)
+	}
 	if d := c.Catalog.Descriptor(t.Database); d != nil && d.Database != nil && forbids(d.Database) {
 		c.awaitPlacement(d.Database.ID, t.ID)
 	}

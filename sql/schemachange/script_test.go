@@ -49,7 +49,11 @@ func TestScripts(t *testing.T) {
 					}
 					var out []string
 					for _, text := range statements(d.Input) {
-						got, err := conn.Exec(text)
+						run := conn.Exec
+						if stmt, data, ok := strings.Cut(text, "FROM STDIN\n"); ok { // COPY with its rows
+							run = func(string) (string, error) { return conn.Copy(stmt+"FROM STDIN", data+"\n") }
+						}
+						got, err := run(text)
 						if got != "" {
 							out = append(out, got)
 						}

@@ -135,6 +135,11 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 	if err := c.mayUseColumns(t); err != nil {
 		return "", err
 	}
+	if s.InferRegion != "" {
+		if err := inferRegion(t, s.InferRegion); err != nil {
+			return "", err
+		}
+	}
 	t.OnCommit = s.OnCommit
 	if s.Materialized && db.MultiRegion() {
 		t.Locality = catalog.Locality{Kind: catalog.Global} // every region reads it, and only REFRESH writes it
@@ -421,7 +426,7 @@ func (c *change) removeForeign(table catalog.ID, constraint uint32) error {
 	for i := range t.Foreign {
 		if t.Foreign[i].ID == constraint {
 			unlink(c.Catalog, t, &t.Foreign[i])
-			t.Foreign = slices.Delete(t.Foreign, i, i+1)
+			t.RemoveForeign(constraint)
 			dropMutations(t, func(m catalog.Mutation) bool { return m.Kind == catalog.MutateForeignKey && m.ID == constraint })
 			return nil
 		}

@@ -238,9 +238,30 @@ func Describe(err error) string {
 	return s
 }
 
+// Copy runs COPY FROM STDIN with the client's data.
+func (c *Conn) Copy(text, data string) (string, error) {
+	c.out.copied = []byte(data)
+	return c.Exec(text)
+}
+
+// copyData implements result.CopySource.
+type copyData struct{ rest []byte }
+
+// Next implements result.CopySource.
+func (d *copyData) Next() ([]byte, error) {
+	if len(d.rest) == 0 {
+		return nil, io.EOF
+	}
+	p := d.rest
+	d.rest = nil
+	return p, nil
+}
+
 // output implements session.Results.
 type output struct {
-	lines []string
+	// copied is what the client sends for the next COPY FROM STDIN.
+	copied []byte
+	lines  []string
 	// sent counts the lines that were sent: they can't be taken back.
 	sent  int64
 	watch struct {
@@ -336,10 +357,15 @@ func (o *output) Give(p []byte) {
 	}
 }
 
-func (o *output) CopyIn(result.Format, int) (result.CopySource, error) { return nil, io.EOF }
-func (o *output) CopyOut(result.Format, int)                           {}
-func (o *output) CopyData([]byte) error                                { return nil }
-func (o *output) CopyDone()                                            {}
+func (o *output) CopyIn(result.Format, int) (result.CopySource, error) {
+	if o.copied == nil {
+		return nil, io.EOF
+	}
+	return &copyData{o.copied}, nil
+}
+func (o *output) CopyOut(result.Format, int) {}
+func (o *output) CopyData([]byte) error      { return nil }
+func (o *output) CopyDone()                  {}
 
 // Entries counts the keys of a span.
 func (n *Node) Entries(span keys.Span) (int, error) {
