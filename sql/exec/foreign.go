@@ -543,7 +543,7 @@ func (r *run) missingElsewhere(checks []fkCheck, away []int) (missing []int, err
 		return nil, nil
 	}
 	if r.env.Home != nil {
-		if err := r.env.Home.Searches(r.ctx, checks[away[0]].fk.parent.ID); err != nil {
+		if err := r.env.Home.Searches(r.ctx, checks[away[0]].fk.parent.ID, nil); err != nil {
 			return nil, err
 		}
 	}

@@ -1,8 +1,12 @@
 package exec
 
 import (
+	"slices"
+
 	"meridian/keys"
+	"meridian/sql/catalog"
 	"meridian/sql/opt"
+	"meridian/sql/scalar"
 	"meridian/sql/types"
 )
 
@@ -77,7 +81,7 @@ func (it *localitySearchIter) next() (types.Row, error) {
 			return nil, nil // each key has been found, whether or not its row passed the filter
 		}
 		if home := it.scan.r.env.Home; home != nil {
-			if err := home.Searches(it.scan.r.ctx, n.Local.Table.ID); err != nil {
+			if err := home.Searches(it.scan.r.ctx, n.Local.Table.ID, regionsOf(n.Remote.Table, n.Remote.Spans)); err != nil {
 				return nil, err
 			}
 		}
@@ -94,6 +98,22 @@ func (it *localitySearchIter) next() (types.Row, error) {
 		it.sent++
 	}
 	return row, err
+}
+
+// regionsOf are the regions of spans of a table that is REGIONAL BY ROW.
+func regionsOf(t *catalog.Table, spans []opt.IndexSpan) (out []string) {
+	for i := range spans {
+		k, ok := spans[i].Equal[0].(*scalar.Const)
+		if !ok {
+			continue
+		}
+		for _, v := range t.Regions() {
+			if v.Place == k.Value.Int() && !slices.Contains(out, v.Label) {
+				out = append(out, v.Label)
+			}
+		}
+	}
+	return out
 }
 
 // fillRemote looks up the batch's rows that have no match in the gateway's region in the other ones, all at the same time.
@@ -129,7 +149,7 @@ func (it *lookupJoinIter) fillRemote() error {
 		return nil
 	}
 	if home := it.r.env.Home; home != nil {
-		if err := home.Searches(it.r.ctx, o.node.Table.ID); err != nil {
+		if err := home.Searches(it.r.ctx, o.node.Table.ID, regionsOf(o.node.Table, o.node.Remote)); err != nil {
 			return err
 		}
 	}

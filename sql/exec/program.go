@@ -69,8 +69,9 @@ type Home interface {
 	// Reads is asked about spans that are read at the same time, and perhaps locked.
 	Reads(ctx context.Context, spans []keys.Span, lock bool) error
 	Writes(ctx context.Context, b *txn.WriteBatch) error
-	// Searches is asked when not all rows of a table that is REGIONAL BY ROW were found in the gateway's region.
-	Searches(ctx context.Context, table catalog.ID) error
+	// Searches is asked when not all rows of a table that is REGIONAL BY ROW were found in the gateway's region. further are the regions in which they
+	// would be looked for.
+	Searches(ctx context.Context, table catalog.ID, further []string) error
 	// Compares is asked before a key is looked for in all other regions (exec.X7).
 	Compares(t *catalog.Table, x *catalog.Index) error
 }

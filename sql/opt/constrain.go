@@ -23,7 +23,7 @@ type constraint struct {
 	single bool
 	// used are the conditions that the spans express.
 	used []scalar.Expr
-	// regions is how many regions there are spans of for each key, if withRegions has added them.
+	// regions is how many regions there are spans of for each key, if withRegions has added them, or the conditions list them; else zero.
 	regions int
 }
 

@@ -1,6 +1,8 @@
 package opt
 
 import (
+	"slices"
+
 	"meridian/sql/scalar"
 	"meridian/sql/types"
 )
@@ -183,8 +185,12 @@ func (o *optimizer) hoistScalars(in *group, e scalar.Expr) (*group, scalar.Expr,
 				!sub.outer.intersects(&in.cols) || !o.oneRow(sub.group) || in.cols.has(q.Col) {
 				return stop(x)
 			}
-			in = o.newJoin(LeftJoin, in, sub.group, nil)
 			hoisted = true
+			if right, value := o.computedAbove(sub.group, q); right != nil && !in.cols.intersects(&right.cols) {
+				in = o.newJoin(LeftJoin, in, right, nil)
+				return stop(value)
+			}
+			in = o.newJoin(LeftJoin, in, sub.group, nil)
 			return &scalar.Column{ID: q.Col, T: q.T, Name: o.meta.Column(q.Col).Name}
 		}
 		return x
@@ -193,6 +199,36 @@ func (o *optimizer) hoistScalars(in *group, e scalar.Expr) (*group, scalar.Expr,
 		return in, e, false
 	}
 	return in, unstop(out), true
+}
+
+// computedAbove divides a scalar subquery whose value is computed from a table's row into the row, and the value over it: a join with rows of a table, and not
+// with what is computed from them, may be a lookup. The value is NULL without a row.
+func (o *optimizer) computedAbove(g *group, q *scalar.Subquery) (*group, scalar.Expr) {
+	p, ok := g.expr().(*Project)
+	if !ok {
+		return nil, nil
+	}
+	at := slices.IndexFunc(p.Items, func(it ProjectItem) bool { return it.Col == q.Col })
+	right := child(p.Input)
+	if at < 0 || hasSubquery(p.Items[at].Expr) || !o.oneRow(right) {
+		return nil, nil
+	}
+	base := right
+	if sel, ok := base.expr().(*Select); ok {
+		base = child(sel.Input)
+	}
+	scan, ok := base.expr().(*Scan)
+	if !ok {
+		return nil, nil
+	}
+	for _, id := range scan.Cols {
+		if id == 0 || !right.notNull.has(id) || !right.cols.has(id) {
+			continue
+		}
+		there := &scalar.IsNull{Arg: o.columnExpr(id), Negate: true}
+		return right, &scalar.Case{Whens: []scalar.When{{Cond: there, Result: p.Items[at].Expr}}, T: q.T}
+	}
+	return nil, nil
 }
 
 // stopped wraps an expression that a rewriting must not enter.

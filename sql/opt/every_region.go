@@ -59,7 +59,11 @@ func (o *optimizer) withRegions(s *Scan, cols *colSet, ix *catalog.Index, filter
 	}
 	every := everyRegion(s, cols, ix, filter)
 	if every == nil || o.env.Naive {
-		return o.constrain(s, cols, ix, filter)
+		c := o.constrain(s, cols, ix, filter)
+		if !o.env.Naive {
+			c.regions = givenRegions(s, cols, ix, filter, &c)
+		}
+		return c
 	}
 	all := append(filter[:len(filter):len(filter)], every)
 	c := o.constrain(s, cols, ix, all)
@@ -74,6 +78,32 @@ func (o *optimizer) withRegions(s *Scan, cols *colSet, ix *catalog.Index, filter
 		c.regions = len(every.(*scalar.In).List)
 	}
 	return c
+}
+
+// givenRegions is how many regions the conditions name, if there are spans of all of them for each key; else zero.
+func givenRegions(s *Scan, cols *colSet, ix *catalog.Index, filter []scalar.Expr, c *constraint) int {
+	id := regionColumn(s, ix)
+	if id == 0 || len(c.spans) < 2 {
+		return 0
+	}
+	v, at := bestValues(filter, id, s.Table.Column(s.Table.RegionColumn).Type, cols)
+	if at < 0 || v.mode != SpanValue || len(v.values) < 2 || len(c.spans)%len(v.values) != 0 {
+		return 0
+	}
+	var places []int64
+	for _, e := range v.values {
+		k, ok := e.(*scalar.Const)
+		if !ok || k.Value.IsNull() || slices.Contains(places, k.Value.Int()) {
+			return 0
+		}
+		places = append(places, k.Value.Int())
+	}
+	for i := range c.spans {
+		if x := &c.spans[i]; len(x.Equal) < 2 && x.Low.Expr == nil && x.High.Expr == nil {
+			return 0
+		}
+	}
+	return len(places)
 }
 
 // most is how many rows the spans of a unique index have at most.

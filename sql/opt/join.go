@@ -415,7 +415,11 @@ func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *c
 	if len(early) > 0 {
 		found *= max(o.selectivity(early, base), 0.01)
 	}
-	extra := far + lookupTrip(o.env.Region.distanceOf(t, t.Primary(), nil), found).cost() + o.lookupCost(l.rows*seeks, perKey/seeks, width) + o.lookupCost(found, 1, a.info.width) +
+	fetch := lookupTrip(o.env.Region.distanceOf(t, t.Primary(), nil), found).cost()
+	if o.env.Home && t.ByRow() {
+		fetch = 0 // a row is in the region of its entry
+	}
+	extra := far + o.leaves(fetch) + o.lookupCost(l.rows*seeks, perKey/seeks, width) + o.lookupCost(found, 1, a.info.width) +
 		l.rows*costPass + g.rows*2*costPass + o.subqueryCost(rest, found) + locks
 	over := func(first *LookupJoin) func(phys) Node {
 		return func(in phys) Node {

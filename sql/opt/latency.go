@@ -249,13 +249,13 @@ func lookupTrip(d Distance, keys float64) trip {
 // first column, it is that of a round to these regions at least (locality_search.go).
 func (o *optimizer) farCost(s *Scan, ix *catalog.Index, spans []IndexSpan, t trip) float64 {
 	if o.env.GatewayRegion == "" || regionColumn(s, ix) == 0 {
-		return t.cost()
+		return o.leaves(t.cost())
 	}
 	least := o.wideArea(s.Table, ix, spans)
 	if spans != nil && slices.ContainsFunc(spans, func(x IndexSpan) bool { _, known := o.isLocal(s.Table, &x); return !known }) {
-		t = t.times(0.5) // the rows may as well be here
+		t = t.times(o.unknown()) // the rows may as well be here
 	}
-	return max(t.cost(), least)
+	return o.leaves(max(t.cost(), least))
 }
 
 // writeTrip is a batch of writes with its commit: the request, and the consensus of the replicas.

@@ -92,7 +92,7 @@ func (o *optimizer) wideArea(t *catalog.Table, ix *catalog.Index, spans []IndexS
 		switch {
 		case !known:
 			_, most := o.awayAll(t, ix)
-			cost = max(cost, most/2)
+			cost = max(cost, most*o.unknown())
 		case !local:
 			if k := spans[i].Equal[0].(*scalar.Const); last == nil || last.Value.Int() != k.Value.Int() {
 				last = k
@@ -149,12 +149,44 @@ func (a *access) localFirst(n *IndexScan, c *constraint, startup, cost, far floa
 // localMiss is the estimated share of searches whose rows are in another region. Partitioning by region is for rows that are used where they are homed.
 const localMiss = 0.25
 
+// With Env.Home a plan that leaves the gateway's region for certain is worth less than any that stays, and than any that leaves only if rows turn out to be
+// elsewhere: costs of the ways to other regions are costLeave times as high, and those of ways that a plan may not take are lowered to mayLeave of
+// that. A product of both is still above all other costs of a statement, as a rule, so that a plan without any way is the first choice.
+const (
+	costLeave = 1e9
+	mayLeave  = 1e-5
+)
+
+// leaves is the cost of a way to another region.
+func (o *optimizer) leaves(cost float64) float64 {
+	if o.env.Home {
+		return cost * costLeave
+	}
+	return cost
+}
+
+// miss is the share of searches whose rows are in another region.
+func (o *optimizer) miss() float64 {
+	if o.env.Home {
+		return mayLeave
+	}
+	return localMiss
+}
+
+// unknown is the share of reads from another region, of those whose region turns out when they run.
+func (o *optimizer) unknown() float64 {
+	if o.env.Home {
+		return mayLeave
+	}
+	return 0.5
+}
+
 // sequential is the cost of a search in place of a scan of so much, far of which is the way to other regions, and sets its estimates.
 func (o *optimizer) sequential(n *LocalitySearch, rows, cost, far float64) float64 {
 	near := max(cost-far, 0)
 	n.Local.Est = Estimate{Rows: rows, Cost: near}
 	n.Remote.Est = Estimate{Rows: max(rows*localMiss, min(rows, 1)), Cost: cost}
-	return near + localMiss*(cost+costRequest)
+	return near + o.miss()*(cost+costRequest)
 }
 
 // limitedSearch puts a locality optimized search into a plan of which no more than hard rows are taken, in any order, where the plan reads a table
@@ -205,7 +237,7 @@ func (o *optimizer) limitedSearch(n Node, hard int64) (Node, float64) {
 		los := &LocalitySearch{Base: Base{Cols: n.Cols}, Local: &l, Remote: &r, Limit: hard}
 		l.Est, r.Est = Estimate{Rows: min(n.Est.Rows, float64(hard)), Cost: n.Est.Cost}, n.Est
 		los.Est = n.Est
-		return los, o.wideArea(t, n.Index, remote) * (1 - localMiss)
+		return los, o.leaves(o.wideArea(t, n.Index, remote)) * (1 - o.miss())
 	}
 	return n, 0
 }
@@ -237,7 +269,7 @@ func (o *optimizer) localLookup(kind JoinKind, t *catalog.Table, c *constraint, 
 	if !ok {
 		return n
 	}
-	return nearLookup{local, remote, far * (1 - localMiss)}
+	return nearLookup{local, remote, far * (1 - o.miss())}
 }
 
 // lookupCols are the columns of a lookup join.

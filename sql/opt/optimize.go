@@ -20,6 +20,8 @@ type Env struct {
 	Region Region
 	// GatewayRegion is the region of the node that runs the plan; empty: it has none, and nothing is looked for there first.
 	GatewayRegion string
+	// Home says that the plan will be refused where it leaves the gateway's region (enforce_home_region): it is to stay there if another one can.
+	Home bool
 	// JoinPairs bounds the pairs of sets of relations for which a tree of joins is tried in every possible order; zero:
 	// maxPairs. If there are more, the relations are joined in the order of a greedy tree.
 	JoinPairs int

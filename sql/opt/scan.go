@@ -257,7 +257,7 @@ func (a *access) fetch(ix *catalog.Index, c constraint, node *IndexScan, have co
 	if los, first, total := a.localFirst(node, &c, startup, cost, away); los != nil {
 		j := *join
 		j.Input, j.KeepOrder = los, false
-		s.offer(phys{node: &j, startup: first + costRequest + far*localMiss, cost: total + rest - far*(1-localMiss)})
+		s.offer(phys{node: &j, startup: first + costRequest + far*o.miss(), cost: total + rest - far*(1-o.miss())})
 	}
 	s.offer(phys{node: join, startup: startup + costRequest + far, cost: total, order: order})
 }

@@ -35,7 +35,7 @@ type home struct {
 
 // homeOf is the statement's exec.Home; nil if the session does not ask for one. The statement's transaction has begun.
 func (s *Session) homeOf() exec.Home {
-	if s.setting(enforceHome) != "on" {
+	if !s.staysHome() {
 		return nil
 	}
 	past := s.tx.Historical() && (s.tx.Negotiated() ||
@@ -75,7 +75,7 @@ func (h *home) Writes(ctx context.Context, b *txn.WriteBatch) error {
 }
 
 // Searches implements exec.Home.
-func (h *home) Searches(ctx context.Context, id catalog.ID) error {
+func (h *home) Searches(ctx context.Context, id catalog.ID, further []string) error {
 	stay, t, err := h.stay(ctx, id)
 	if err != nil || stay == nil {
 		return err
@@ -87,7 +87,19 @@ func (h *home) Searches(ctx context.Context, id catalog.ID) error {
 	if !stay.Elsewhere(use) {
 		return nil
 	}
-	return errNoHome("The rows of table \"%s\" that it asks for are not all homed in the gateway's region %s.", t.Name, h.here())
+	if further == nil {
+		for _, v := range t.Regions() {
+			if v.Label != h.s.srv.Region {
+				further = append(further, v.Label)
+			}
+		}
+	}
+	further = slices.Sorted(slices.Values(further))
+	e := errNoHome("The rows of table \"%s\" that it asks for are not all homed in the gateway's region %s. The others are in %s, if they exist.", t.Name, h.here(), strings.Join(further, " or "))
+	if len(further) == 1 {
+		e.WithHint("Try running the query from region \"%s\".", further[0])
+	}
+	return e
 }
 
 // Compares implements exec.Home.

@@ -23,7 +23,7 @@ func (s *Session) reuse(p *plan.Plan) (*plan.Plan, error) {
 	if p == nil || s.moved(p) {
 		return nil, nil
 	}
-	if p.Access != s.srv.Catalog.AccessGeneration() || p.Role != s.role() || p.Local != s.temp.local.Generation() || p.Plain != s.plain() {
+	if p.Access != s.srv.Catalog.AccessGeneration() || p.Role != s.role() || p.Local != s.temp.local.Generation() || p.Plain != s.plain() || p.Home != s.staysHome() {
 		return nil, nil // the privileges must be checked again, the names looked up, or the setting has changed
 	}
 	s.ensureTxn()
@@ -40,6 +40,9 @@ func (s *Session) plain() bool {
 	return s.setting("locality_optimized_partitioned_index_scan") == "off"
 }
 
+// staysHome reports whether plans are to stay in the gateway's region if they can, because those that leave it are refused.
+func (s *Session) staysHome() bool { return s.setting(enforceHome) == "on" }
+
 // gatewayRegion is the region that plans look for rows in first; empty: none.
 func (s *Session) gatewayRegion() string {
 	if s.plain() {
@@ -53,7 +56,7 @@ func (s *Session) planFor(ctx context.Context, stmt *parse.Statement, params []*
 	if needsNoTxn(stmt) {
 		return &plan.Plan{Stmt: stmt, Bound: stmt.Node}, nil
 	}
-	key := plan.Key{Text: stmt.Text(), Database: s.client.Database, User: s.role(), Path: s.setting("search_path"), Params: plan.TypeKey(params), Plain: s.plain()}
+	key := plan.Key{Text: stmt.Text(), Database: s.client.Database, User: s.role(), Path: s.setting("search_path"), Params: plan.TypeKey(params), Plain: s.plain(), Home: s.staysHome()}
 	if !s.catalogChanged() {
 		if p, err := s.reuse(s.temp.cache(s.srv.plans).Get(key)); p != nil || err != nil {
 			return p, err
@@ -93,7 +96,7 @@ func (s *Session) makePlan(ctx context.Context, stmt *parse.Statement, params []
 	for _, name := range stmt.Truncated {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.NameTooLong, Message: fmt.Sprintf("identifier \"%s\" will be truncated to \"%s\"", name, parse.CutIdent(name))})
 	}
-	p := &plan.Plan{Stmt: stmt, Role: s.role(), Local: s.temp.local.Generation(), Plain: s.plain()}
+	p := &plan.Plan{Stmt: stmt, Role: s.role(), Local: s.temp.local.Generation(), Plain: s.plain(), Home: s.staysHome()}
 	if !s.catalogChanged() {
 		p.Access = s.srv.Catalog.AccessGeneration() // read before the first privilege is checked
 	}
@@ -132,6 +135,7 @@ func (s *Session) compile(ctx context.Context, p *plan.Plan, q *bind.Query, r *p
 		Registry:      s.srv.Registry,
 		Room:          r.Take,
 		GatewayRegion: s.gatewayRegion(),
+		Home:          s.staysHome(),
 		Region:        s.noteDistances(p),
 		Statistics: func(id catalog.ID) *catalog.Statistics {
 			st, err := view.Statistics(ctx, id)

@@ -447,7 +447,7 @@ func (s *Session) cachedPlan(text string) (*plan.Plan, error) {
 	if s.state.Failed() || s.catalogChanged() {
 		return nil, nil
 	}
-	p := s.temp.cache(s.srv.plans).Get(plan.Key{Text: text, Database: s.client.Database, User: s.role(), Path: s.setting("search_path"), Plain: s.plain()})
+	p := s.temp.cache(s.srv.plans).Get(plan.Key{Text: text, Database: s.client.Database, User: s.role(), Path: s.setting("search_path"), Plain: s.plain(), Home: s.staysHome()})
 	if p != nil && len(p.Params) > 0 {
 		return nil, nil // the plan of a prepared statement
 	}

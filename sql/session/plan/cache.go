@@ -30,8 +30,8 @@ type Plan struct {
 	// catalogue.
 	Role   string
 	Access uint64
-	// Plain is Key's.
-	Plain bool
+	// Plain and Home are Key's.
+	Plain, Home bool
 	// Bytes is roughly its memory, besides its text.
 	Bytes int64
 	// Local is the generation of the session's temporary relations among which its names were looked up; zero: there were none.
@@ -53,6 +53,8 @@ type Key struct {
 	Text, Database, User, Path, Params string
 	// Plain plans do not look for rows in the gateway's region first.
 	Plain bool
+	// Home plans stay in the gateway's region if they can.
+	Home bool
 }
 
 // Cache keeps the plans that were used last, by text. A plan whose descriptors have changed is still found; its user checks them, and makes it
