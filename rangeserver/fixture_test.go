@@ -41,6 +41,7 @@ type cluster struct {
 	folding      atomic.Pointer[func(step string) error] // called by the steps of a fold
 	zones        []string                                // of the nodes, as localities
 	configs      rangeserver.ZoneSource                  // nil: placement's default everywhere
+	counting     chan struct{}                           // held by Increment
 
 	mu     sync.Mutex
 	served []service
@@ -183,7 +184,7 @@ func (n *node) heartbeat(ctx context.Context) {
 }
 
 func newCluster(t *testing.T, n int) *cluster {
-	c := &cluster{t: t, net: sim.NewNetwork(sim.NetworkOptions{}), liveness: &liveness{records: map[kv.NodeID]*record{}}, interval: -1}
+	c := &cluster{t: t, net: sim.NewNetwork(sim.NetworkOptions{}), liveness: &liveness{records: map[kv.NodeID]*record{}}, interval: -1, counting: make(chan struct{}, 1)}
 	for i := range n {
 		c.nodes = append(c.nodes, &node{c: c, id: kv.NodeID(i + 1), machine: sim.NewMachine(sim.MachineOptions{
 			Name: fmt.Sprintf("n%d", i+1), Network: c.net, Seed: 1, Log: testLog(t)})})
@@ -507,6 +508,8 @@ func tkey(k string) keys.Key { return append(keys.TableKey(uint32(100)), k...) }
 type database struct{ c *cluster }
 
 func (d database) Increment(ctx context.Context, k keys.Key, delta int64) (int64, error) {
+	d.c.counting <- struct{}{} // splits of several ranges may not get the same number
+	defer func() { <-d.c.counting }()
 	resp, err := d.c.send(ctx, k, &kv.GetRequest{Key: k})
 	if err != nil {
 		return 0, err
