@@ -161,6 +161,7 @@ func (l *logLines) find(word string) string {
 // TestPlacesTakeSeconds: statements that make ranges whose rows may not be everywhere wait for their replicas for seconds, also from a gateway that is far from the
 // system's ranges: a change of a descriptor then takes about 0.3 s.
 func TestPlacesTakeSeconds(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := threeContinents(t)
 		root := connect(t, c, 0)

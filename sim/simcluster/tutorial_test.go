@@ -24,6 +24,7 @@ import (
 // TestTutorial types what docs/tutorial.md tells its readers to type into a cluster like that of the demonstration, and compares the answers that the page shows. An answer
 // is a block "text" after the block that has the statement; … stands for anything.
 func TestTutorial(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/tutorial.md")
 	if err != nil {
 		t.Fatal(err)
