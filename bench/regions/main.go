@@ -36,7 +36,8 @@ type outcome struct {
 // config has the command line's flags.
 type config struct {
 	quick    bool
-	most     int // regions of figure 5; zero: all
+	most     int    // regions of figure 5; zero: all
+	part     string // only variants of figure 4 with this in their names
 	progress io.Writer
 }
 
@@ -52,9 +53,10 @@ func main() {
 	flag.StringVar(&docs, "docs", "docs/regions", "write tables and plots into this directory; empty: nowhere")
 	flag.BoolVar(&c.quick, "quick", false, "fewer clients and shorter runs; nothing is written")
 	flag.IntVar(&c.most, "regions", 0, "figure 5 with at most so many regions; zero: all of its scales")
+	flag.StringVar(&c.part, "part", "", "only the variants of figure 4 that have this in their names; nothing is written")
 	testing.Init()
 	flag.Parse()
-	if c.quick {
+	if c.quick || c.part != "" {
 		docs = ""
 	}
 	var tests []testing.InternalTest
