@@ -88,7 +88,7 @@ func startFigure3(t *testing.T, ways ...home) (*simcluster.Cluster, []string) {
 	must(t, root, movr.CreateDatabase("ycsb", regions.Names))
 	must(t, root, "CREATE DATABASE by_hand")
 	for _, w := range ways {
-		conn := open(t, cl, 0, strings.Split(w.table, ".")[0])
+		conn := open(t, cl, 0, w.database())
 		switch {
 		case w.byHand:
 			must(t, conn, "CREATE TABLE usertable (region text NOT NULL, ycsb_key int NOT NULL, field0 text, PRIMARY KEY (region, ycsb_key))")
@@ -210,6 +210,17 @@ type result struct {
 	list []sample
 }
 
+// database is the one that has the table.
+func (w *home) database() string { return strings.Split(w.table, ".")[0] }
+
+// measure drives the clients of one violin, when replicas and leases have settled and distances are known.
+func (w *home) measure(t *testing.T, c *config, cl *simcluster.Cluster, figure, name string, list []client, operations int) result {
+	t.Helper()
+	time.Sleep(30 * time.Second)
+	c.say("figure %s, %s: %d clients, %d operations each", figure, name, len(list), operations)
+	return result{name, drive(t, cl, w.database(), list, operations)}
+}
+
 // rowKeys are n keys from first on, in steps of three so that a computed region follows from them.
 func rowKeys(first int64, n int) (out []int64) {
 	for i := range n {
@@ -241,7 +252,7 @@ func measure3a(t *testing.T, c *config, clients, operations, own, remote int, lo
 	next := int64(0)
 	for _, locality := range localities {
 		for _, w := range ways {
-			conn := open(t, cl, 0, strings.Split(w.table, ".")[0])
+			conn := open(t, cl, 0, w.database())
 			var list []client
 			for i, region := range regions {
 				for n := range clients {
@@ -282,9 +293,7 @@ func measure3a(t *testing.T, c *config, clients, operations, own, remote int, lo
 						}})
 				}
 			}
-			time.Sleep(30 * time.Second) // replicas and leases settle, and distances are known
-			c.say("figure 3a, %s, %d %%: %d clients, %d operations each", w.name, locality, len(list), operations)
-			results = append(results, result{fmt.Sprintf("%s %d %%", w.name, locality), drive(t, cl, strings.Split(w.table, ".")[0], list, operations)})
+			results = append(results, w.measure(t, c, cl, "3a", fmt.Sprintf("%s %d %%", w.name, locality), list, operations))
 		}
 	}
 	return results
@@ -310,15 +319,17 @@ func measure3b(t *testing.T, c *config, clients, operations int) (results []resu
 	ways := []home{baseline, unmoved, computing}
 	cl, regions := startFigure3(t, ways...)
 	for _, w := range ways {
-		conn := open(t, cl, 0, strings.Split(w.table, ".")[0])
+		conn := open(t, cl, 0, w.database())
 		var list []client
 		for i, region := range regions {
 			for n := range clients {
 				first := int64(i) + 3_000_000*int64(n) // the remainder by three says which region
 				const rows = 20
 				w.fill(t, conn, region, rowKeys(first, rows))
-				last := first + 3*(rows-1)
-				list = append(list, client{region: region, seed: uint64(n), warm: func() []operation { return nil },
+				last := first + 3*rows
+				// The first insert of a gateway also looks up the ranges of the other regions, two round trips more.
+				first += 3 * rows
+				list = append(list, client{region: region, seed: uint64(n), warm: func() []operation { return []operation{op(w.insert(region, first))} },
 					next: func(dice *rand.Rand) operation {
 						if dice.IntN(5) == 0 {
 							last += 3
@@ -328,9 +339,7 @@ func measure3b(t *testing.T, c *config, clients, operations int) (results []resu
 					}})
 			}
 		}
-		time.Sleep(30 * time.Second)
-		c.say("figure 3b, %s: %d clients, %d operations each", w.name, len(list), operations)
-		results = append(results, result{w.name, drive(t, cl, strings.Split(w.table, ".")[0], list, operations)})
+		results = append(results, w.measure(t, c, cl, "3b", w.name, list, operations))
 	}
 	return results
 }
@@ -387,9 +396,7 @@ func measure3c(t *testing.T, c *config, operations, shared int) (results []resul
 					return op(w.read(at, key))
 				}})
 		}
-		time.Sleep(30 * time.Second)
-		c.say("figure 3c, %s: %d clients, %d operations each", w.name, len(list), operations)
-		results = append(results, result{fmt.Sprintf("%s c=%d", w.name, x.clients), drive(t, cl, "ycsb", list, operations)})
+		results = append(results, w.measure(t, c, cl, "3c", fmt.Sprintf("%s c=%d", w.name, x.clients), list, operations))
 	}
 	return results
 }

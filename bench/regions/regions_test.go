@@ -42,8 +42,106 @@ func TestFigure3a(t *testing.T) {
 			t.Errorf("reads below 10 ms: %s", line)
 		}
 	}
-	if n := strings.Count(o.table, "| read |"); n != 3 || !strings.Contains(progress.String(), "figure 3a, Rehoming, 50 %: 3 clients, 40 operations each") {
+	if n := strings.Count(o.table, "| read |"); n != 3 || !strings.Contains(progress.String(), "figure 3a, Rehoming 50 %: 3 clients, 40 operations each") {
 		t.Error(o.table, progress.String())
+	}
+}
+
+// TestFigure3b repeats a small figure 3b: an insert takes one round trip to the farthest region, no more, unless the key says the region.
+func TestFigure3b(t *testing.T) {
+	c := &config{progress: io.Discard}
+	var results []result
+	bubble(t, "cluster", func(t *testing.T) { results = measure3b(t, c, 1, 40) })
+	if t.Failed() {
+		return
+	}
+	regions := threeOf(t)
+	for _, r := range results {
+		for _, region := range regions.Names {
+			far := time.Duration(0)
+			for _, other := range regions.Names {
+				far = max(far, regions.RTT(region, other))
+			}
+			writes := latencies(r.list, func(s *sample) bool { return s.kind == "write" && s.region == region })
+			if len(writes) == 0 {
+				t.Fatalf("%s: no inserts from %s", r.name, region)
+			}
+			if r.name != unmoved.name {
+				far = 0
+			}
+			if first, last := writes[0], writes[len(writes)-1]; first < far || last > far+3*time.Millisecond {
+				t.Errorf("%s: inserts from %s take %v to %v, want %v", r.name, region, first, last, far)
+			}
+			if reads := latencies(r.list, func(s *sample) bool { return s.kind == "read" && s.region == region }); reads[len(reads)-1] > 3*time.Millisecond {
+				t.Errorf("%s: a read from %s takes %v", r.name, region, reads[len(reads)-1])
+			}
+		}
+	}
+}
+
+// TestFigure3c repeats a small figure 3c: a single client has all rows at home, three get some of them back from each other, and without rehoming the shared rows stay far.
+func TestFigure3c(t *testing.T) {
+	c := &config{progress: io.Discard}
+	var results []result
+	bubble(t, "cluster", func(t *testing.T) { results = measure3c(t, c, 40, 4) })
+	if t.Failed() {
+		return
+	}
+	local := func(r *result) float64 {
+		near := 0
+		for _, s := range r.list {
+			if s.latency < 10*time.Millisecond {
+				near++
+			}
+		}
+		return float64(near) / float64(len(r.list))
+	}
+	if len(results) != 4 {
+		t.Fatal(len(results))
+	}
+	alone, moved, stayed := local(&results[0]), local(&results[2]), local(&results[3])
+	if alone != 1 {
+		t.Errorf("%.0f %% of a single client's operations are local", 100*alone)
+	}
+	if moved <= stayed {
+		t.Errorf("%.0f %% of the operations of three clients are local if updates move rows, %.0f %% otherwise", 100*moved, 100*stayed)
+	}
+}
+
+// TestFigure5 repeats a small figure 5: terminals of two regions are as fast as their waits allow, and the median does not leave its region.
+func TestFigure5(t *testing.T) {
+	c := &config{progress: io.Discard}
+	var s scaled
+	bubble(t, "cluster", func(t *testing.T) { s = measure5(t, c, scale{2, 3, 1, 10 * time.Second, 40 * time.Second}) })
+	if t.Failed() {
+		return
+	}
+	for _, name := range s.names {
+		l := latencies(s.list, func(v *sample) bool { return v.region == name })
+		if len(l) < 8 || quantile(l, 0.5) > 10*time.Millisecond {
+			t.Errorf("%s: %d transactions, half of them in more than %v", name, len(l), quantile(l, 0.5))
+		}
+	}
+	wellFormed(t, figure5Outcome([]scaled{s}).svg)
+}
+
+// TestFigure6 repeats a small figure 6 with the policy that survives: while a region is down, its rows are written from other regions.
+func TestFigure6(t *testing.T) {
+	const phase = 14 * time.Second
+	c := &config{progress: io.Discard}
+	list := policies()
+	p := list[len(list)-1]
+	var all []sample
+	bubble(t, p.name, func(t *testing.T) { all = measure6(t, c, &p, 1, phase) })
+	if t.Failed() {
+		return
+	}
+	for _, region := range []string{"us-east1", "us-west1"} {
+		// Clients had ten seconds to reach another region, and leases to move.
+		down := latencies(all, func(s *sample) bool { return s.region == region && s.end > 3*phase+10*time.Second && s.end < 4*phase })
+		if len(down) == 0 {
+			t.Errorf("%s: the rows of %s are not written while us-east1 is down", p.name, region)
+		}
 	}
 }
 
