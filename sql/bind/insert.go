@@ -354,7 +354,7 @@ func (b *builder) onConflict(oc *tree.OnConflict, ins *opt.Insert, t *catalog.Ta
 	both.add(row)
 	both.add(excluded)
 	ec := &exprContext{scope: both, clause: "ON CONFLICT"}
-	c.Set = b.onUpdate(t, b.assignments(oc.Exprs, t, ec), nil)
+	c.Set = b.onUpdate(t, b.assignments(oc.Exprs, t, ec, nil), nil)
 	c.Generated = b.generatedItems(t, ins.New, alias)
 	if oc.Where != nil {
 		wc := &exprContext{scope: both, clause: "WHERE"}

@@ -120,8 +120,9 @@ func (b *builder) columnTarget(t *catalog.Table, n tree.Name, sc *scope) int {
 	return 0
 }
 
-// assignments binds SET lists to one expression for each column.
-func (b *builder) assignments(es tree.UpdateExprs, t *catalog.Table, c *exprContext) []opt.SetItem {
+// assignments binds SET lists to one expression for each column. rows, if it is not nil, gets the queries of several columns, each as a column with the
+// row that it gives, which the expressions read: so a query runs once for each row. Without it, as in ON CONFLICT, it runs for each column.
+func (b *builder) assignments(es tree.UpdateExprs, t *catalog.Table, c *exprContext, rows *[]opt.ProjectItem) []opt.SetItem {
 	var out []opt.SetItem
 	seen := map[int]bool{}
 	parts := map[int]bool{} // columns with assignments to their parts
@@ -168,7 +169,13 @@ func (b *builder) assignments(es tree.UpdateExprs, t *catalog.Table, c *exprCont
 		var row *scalar.RowCtor
 		switch src := unparen(e.Expr).(type) {
 		case *tree.Subquery:
-			row, _ = b.rowSubquery(c, src, len(e.Names)).(*scalar.RowCtor)
+			if rows != nil {
+				var one opt.ProjectItem
+				row, one = b.rowOnce(c, src, len(e.Names))
+				*rows = append(*rows, one)
+			} else {
+				row, _ = b.rowSubquery(c, src, len(e.Names)).(*scalar.RowCtor)
+			}
 		default:
 			x := b.expr(&ec, src)
 			r, ok := x.(*scalar.RowCtor)
@@ -277,11 +284,20 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 	sc.add(part)
 	rel = b.joinFrom(rel, n.From, sc)
 	c := &exprContext{scope: sc, clause: "UPDATE"}
-	set := b.assignments(n.Exprs, t, c)
+	var rows []opt.ProjectItem
+	set := b.assignments(n.Exprs, t, c, &rows)
 	if n.Where != nil {
 		rel = filter(rel, b.boolean(&exprContext{scope: sc, clause: "WHERE"}, n.Where.Expr))
 	}
 	rel = b.mutationOrder(rel, n.OrderBy, n.Limit, sc)
+	if len(rows) > 0 {
+		p := &opt.Project{Input: rel, Items: rows}
+		for id := range produced(rel) {
+			p.Pass = append(p.Pass, id)
+		}
+		sortIDs(p.Pass)
+		rel = p
+	}
 	set = b.onUpdate(t, set, nil)
 	u := &opt.Update{Table: t, Old: old}
 	p := &opt.Project{Input: rel}

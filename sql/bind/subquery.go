@@ -134,3 +134,32 @@ func (b *builder) rowSubquery(c *exprContext, s *tree.Subquery, n int) scalar.Ex
 	}
 	return row
 }
+
+// rowOnce binds a subquery of n columns as one column, whose value is its row, and expressions for the row's fields.
+func (b *builder) rowOnce(c *exprContext, s *tree.Subquery, n int) (*scalar.RowCtor, opt.ProjectItem) {
+	out, outer := b.bindSubquery(c, s)
+	if len(out.cols) != n {
+		b.fail(sqlstate.SyntaxError, nil, "subquery must return %d columns", n)
+	}
+	whole := &scalar.RowCtor{T: &types.T{Kind: types.KindTuple}}
+	for _, col := range out.cols {
+		whole.Elems = append(whole.Elems, &scalar.Column{ID: col.id, T: col.t, Name: col.name})
+		whole.T.Fields = append(whole.T.Fields, col.t)
+	}
+	inner := b.meta.Add(opt.ColumnMeta{Name: "row", Type: whole.T})
+	q := &scalar.Subquery{Kind: scalar.SubqueryScalar, Outer: outer, T: whole.T, Col: inner,
+		Plan: &opt.Project{Input: out.rel, Items: []opt.ProjectItem{{Col: inner, Expr: whole}}}}
+	one := opt.ProjectItem{Col: b.meta.Add(opt.ColumnMeta{Name: "row", Type: whole.T}), Expr: q}
+	fields := &scalar.RowCtor{T: whole.T}
+	for i, t := range whole.T.Fields {
+		fields.Elems = append(fields.Elems, &scalar.Call{Func: field(i, whole.T, t), Args: []scalar.Expr{&scalar.Column{ID: one.Col, T: whole.T, Name: "row"}}, T: t})
+	}
+	return fields, one
+}
+
+// field is a function that takes a field out of a row.
+func field(i int, row, t *types.T) *scalar.Overload {
+	one := func(_ *scalar.Context, a types.Datum) (types.Datum, error) { return a.Tuple().Elems[i], nil }
+	return &scalar.Overload{Name: "field" + itoa(i+1), Args: []*types.T{row}, Return: t, Eval1: one,
+		Eval: func(ctx *scalar.Context, args []types.Datum) (types.Datum, error) { return one(ctx, args[0]) }}
+}
