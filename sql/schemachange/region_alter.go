@@ -368,7 +368,7 @@ func (c *change) extensionsWithout(db *catalog.Database, without string) error {
 		if global {
 			own = region.Table(&rest, &catalog.Table{Locality: catalog.Locality{Kind: catalog.Global}})
 		}
-		around, _ := region.Effective(region.Object{Database: &rest}.Layers(c.view.Zones(), c.cluster()))
+		around, _ := region.Effective(region.Object{Database: &rest}.Layers(c.view.Zones(), c.cluster(), catalog.SurviveZone))
 		if err := validZone(own.Over(around)); err != nil {
 			return refuse(locality, "can't be satisfied without it: %v", err)
 		}

@@ -22,6 +22,9 @@ func TestScripts(t *testing.T) {
 			if strings.HasSuffix(path, "/regions") {
 				nodes = inRegions("ap-1", "eu-1", "us-1", "us-2", "us-3")
 			}
+			if strings.HasSuffix(path, "/system_zones") {
+				nodes = inRegions("af-1", "ap-1", "eu-1", "sa-1", "us-1", "us-2", "us-3")
+			}
 			c := sessiontest.NewIn(t, 1, nodes)
 			defer c.Stop()
 			conns := map[string]*sessiontest.Conn{}

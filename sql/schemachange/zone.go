@@ -129,7 +129,11 @@ func (c *change) configure(s *bind.ConfigureZone, o region.Object, own **catalog
 		return nil
 	}
 	set := *s.Set
-	layers := o.Layers(c.view.Zones(), c.cluster())
+	dbs, err := c.view.Databases(c.ctx)
+	if err != nil {
+		return err
+	}
+	layers := o.Layers(c.view.Zones(), c.cluster(), region.Strongest(dbs))
 	if len(s.FromParent) > 0 {
 		if len(layers) < 2 {
 			return sqlstate.New(sqlstate.InvalidParameterValue, "range default has no parent to copy from")
@@ -273,7 +277,7 @@ func (c *change) configureLocality(s *bind.ConfigureZone) error {
 	} else {
 		set := *s.Set
 		if len(s.FromParent) > 0 {
-			from, _ := region.Effective(region.Object{Database: db}.Layers(c.view.Zones(), c.cluster()))
+			from, _ := region.Effective(region.Object{Database: db}.Layers(c.view.Zones(), c.cluster(), catalog.SurviveZone))
 			for _, name := range s.FromParent {
 				region.Copy(&set, from, name)
 			}
@@ -299,7 +303,7 @@ func (c *change) configureLocality(s *bind.ConfigureZone) error {
 	if db.Extensions = e; e.Empty() {
 		db.Extensions = nil
 	}
-	layers := region.Object{Database: db}.Layers(c.view.Zones(), c.cluster())
+	layers := region.Object{Database: db}.Layers(c.view.Zones(), c.cluster(), catalog.SurviveZone)
 	around, _ := region.Effective(layers)
 	own := region.Partition(db, home)
 	if s.Extension.Global {

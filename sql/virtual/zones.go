@@ -67,8 +67,13 @@ func partitionNames(db *catalog.Database, t *catalog.Table, x *catalog.Index) (o
 func internalZones(r *reading) error {
 	f := r.functions()
 	ranges, cluster := f.zones(), r.p.cluster()
+	dbs, err := r.view.Databases(r.ctx)
+	if err != nil {
+		return err
+	}
+	goal := region.Strongest(dbs)
 	add := func(kind int, o region.Object) {
-		layers := o.Layers(ranges, cluster)
+		layers := o.Layers(ranges, cluster, goal)
 		full, from := region.Effective(layers)
 		var raw, id, db, index, partition, rng any
 		if layers[0].Own != nil {
@@ -88,10 +93,6 @@ func internalZones(r *reading) error {
 		}
 		r.add("kind", kind, "range_name", rng, "database_id", db, "table_id", id, "index_id", index, "partition_name", partition, "target", f.zoneName(o),
 			"source", f.zoneName(from), "raw_config_sql", raw, "full_config_sql", region.SQL(f.zoneName(from), full))
-	}
-	dbs, err := r.view.Databases(r.ctx)
-	if err != nil {
-		return err
 	}
 	all, err := r.relations()
 	if err != nil {
@@ -207,7 +208,7 @@ func internalPartitions(r *reading) error {
 		place := 0
 		add := func(name, columns, value string, parent any) {
 			o := region.Object{Database: db, Table: t, Index: x, Partition: name}
-			layers := o.Layers(ranges, cluster)
+			layers := o.Layers(ranges, cluster, catalog.SurviveZone)
 			full, from := region.Effective(layers)
 			var own any
 			if layers[0].Own != nil {
@@ -296,7 +297,7 @@ func internalViolations(r *reading) error {
 	for _, v := range list {
 		g := group{object: "RANGE " + catalog.SystemRange, source: "RANGE " + catalog.SystemRange}
 		if o, ok := r.objectAt(v.Start, dbs); ok {
-			_, from := region.Effective(o.Layers(ranges, cluster))
+			_, from := region.Effective(o.Layers(ranges, cluster, region.Strongest(dbs)))
 			g.object, g.source = f.zoneName(o), f.zoneName(from)
 		}
 		var what []string

@@ -24,8 +24,8 @@ type Layer struct {
 }
 
 // Layers are an object and what it inherits from, the object itself first and the cluster last. The last one has all fields. Ranges are the configurations of spans with
-// names, cluster is what the settings and options of the node say.
-func (o Object) Layers(ranges map[string]*catalog.ZoneConfig, cluster placement.Zone) []Layer {
+// names, cluster is what the settings and options of the node say, and goal is the strongest one of all databases, which the system's ranges have to survive, too.
+func (o Object) Layers(ranges map[string]*catalog.ZoneConfig, cluster placement.Zone, goal catalog.Survival) []Layer {
 	var out []Layer
 	add := func(o Object, own *catalog.ZoneConfig) {
 		if own.Empty() {
@@ -34,7 +34,7 @@ func (o Object) Layers(ranges map[string]*catalog.ZoneConfig, cluster placement.
 		out = append(out, Layer{o, own})
 	}
 	if o.Range != "" && o.Range != catalog.DefaultRange {
-		add(o, ranges[o.Range].Over(systemRanges(Zone(ranges[catalog.DefaultRange], cluster), catalog.SurviveZone)))
+		add(o, ranges[o.Range].Over(systemRanges(Zone(ranges[catalog.DefaultRange], cluster), goal)))
 	}
 	if o.Partition != "" {
 		add(o, o.Index.PartitionZones[o.Partition].Over(generated(o)))

@@ -47,9 +47,9 @@ func systemRanges(others placement.Zone, goal catalog.Survival) *catalog.ZoneCon
 	return &catalog.ZoneConfig{NumReplicas: value(voters)}
 }
 
-// strongest is the goal of the rows that survive most.
-func strongest(c Catalogue) (goal catalog.Survival) {
-	for d := range c.Databases() {
+// Strongest is the goal of the rows of databases that survive most.
+func Strongest(dbs []*catalog.Database) (goal catalog.Survival) {
+	for _, d := range dbs {
 		if !d.MultiRegion() {
 			continue
 		}
@@ -66,7 +66,7 @@ func strongest(c Catalogue) (goal catalog.Survival) {
 // system begins the spans of the system's ranges. The catalogue's tables are with other small tables, unless they are configured or a database is to survive the loss of a
 // region: then they have to as well.
 func (b *builder) system(c Catalogue) {
-	goal := strongest(c)
+	goal := Strongest(slices.Collect(c.Databases()))
 	zone := func(name string) placement.Zone {
 		return Zone(c.Zones()[name].Over(systemRanges(b.cluster, goal)), b.cluster)
 	}
