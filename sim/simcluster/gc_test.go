@@ -3,6 +3,7 @@ package simcluster_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -102,6 +103,9 @@ func TestRunningReadersKeepVersions(t *testing.T) {
 		}
 		sum := func(conn *pgx.Conn, q string, args ...any) (n int, err error) {
 			err = conn.QueryRow(ctx, q, args...).Scan(&n)
+			if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) {
+				err = fmt.Errorf("%w: %s", err, pg.Detail)
+			}
 			return n, err
 		}
 		threshold := func() (at int64) {
