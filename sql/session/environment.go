@@ -11,6 +11,7 @@ import (
 
 	"meridian/sql/session/parameter"
 
+	"meridian/keys"
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/exec"
@@ -132,6 +133,16 @@ func (e *environment) NextVal(ctx context.Context, name string) (int64, error) {
 	return e.nextVal(ctx, seq)
 }
 
+// staysHome refuses to draw from a sequence, or to set it, if that leaves the gateway's region and the statement must not (session.S11). Numbers that the
+// statement or the node has in stock are drawn anywhere.
+func (e *environment) staysHome(ctx context.Context, seq *catalog.Table) error {
+	h, ok := e.s.execEnv.Home.(*home)
+	if !ok || seq.Temporary() || e.block.id == seq.ID && e.block.next < e.block.taken.Count || e.s.srv.Seqs.InStock(seq) {
+		return nil
+	}
+	return h.changes(ctx, keys.TableSpan(seq.ID))
+}
+
 // NextIdentity implements system.Environment.
 func (e *environment) NextIdentity(ctx context.Context, name string) (int64, error) {
 	seq, err := e.sequence(ctx, name)
@@ -145,7 +156,12 @@ func (e *environment) nextVal(ctx context.Context, seq *catalog.Table) (int64, e
 	if e.s.state.Modes().ReadOnly && !seq.Temporary() {
 		return 0, sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute nextval() in a read-only transaction")
 	}
-	v, err := e.s.draw(seq.ID, func() (int64, error) { return e.take(ctx, seq) })
+	v, err := e.s.draw(seq.ID, func() (int64, error) {
+		if err := e.staysHome(ctx, seq); err != nil {
+			return 0, err
+		}
+		return e.take(ctx, seq)
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -291,6 +307,11 @@ func (e *environment) SetVal(ctx context.Context, name string, value int64, call
 	}
 	if e.s.state.Modes().ReadOnly && !seq.Temporary() {
 		return sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute setval() in a read-only transaction")
+	}
+	if h, ok := e.s.execEnv.Home.(*home); ok && !seq.Temporary() {
+		if err := h.changes(ctx, keys.TableSpan(seq.ID)); err != nil {
+			return err
+		}
 	}
 	e.s.replay.TurnOff("setval() can't be undone")
 	if seq.Temporary() {

@@ -74,6 +74,15 @@ func (h *home) Writes(ctx context.Context, b *txn.WriteBatch) error {
 	return a.verdict()
 }
 
+// changes is asked about a change of a span outside of the transaction, as of a sequence's counter.
+func (h *home) changes(ctx context.Context, span keys.Span) error {
+	a := asked{h: h, use: region.Write}
+	if err := a.add(ctx, span); err != nil {
+		return err
+	}
+	return a.verdict()
+}
+
 // Searches implements exec.Home.
 func (h *home) Searches(ctx context.Context, id catalog.ID, further []string) error {
 	stay, t, err := h.stay(ctx, id)

@@ -55,6 +55,14 @@ func setKey(seq *catalog.Table) keys.Key {
 	return append(sequenceKey(seq), 1)
 }
 
+// InStock reports whether the node has reserved numbers of a sequence, so that Next sends nothing.
+func (s *Sequences) InStock(seq *catalog.Table) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.cache[seq.ID]
+	return ok && max(seq.Sequence.Cache, 1) > 1 && c.version == seq.Version && c.left > 0
+}
+
 // Next takes the next number of a sequence.
 func (s *Sequences) Next(ctx context.Context, seq *catalog.Table) (int64, error) {
 	d := seq.Sequence
