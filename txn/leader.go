@@ -126,6 +126,9 @@ func (l *leaderRanges) Get(ctx context.Context, _ *kv.Txn, ks []keys.Key, o Read
 			return nil, err
 		}
 	}
+	if o.Enough > 0 && o.Lock != kv.NoLock {
+		return l.lockFound(ctx, ks, o)
+	}
 	reqs, gets := make([]kv.Request, len(ks)), make([]kv.GetRequest, len(ks))
 	for i, k := range ks {
 		gets[i] = kv.GetRequest{Key: k, Lock: o.Lock}
@@ -169,6 +172,45 @@ func (l *leaderRanges) Get(ctx context.Context, _ *kv.Txn, ks []keys.Key, o Read
 			t.leader.NoteRead(keys.Span{Start: row.Key})
 			o.Followed(row)
 		}
+	}
+	return values, nil
+}
+
+// lockFound is Get for keys of which o.Enough have values at most, and locks these alone: a scan locks what it finds.
+func (l *leaderRanges) lockFound(ctx context.Context, ks []keys.Key, o ReadOptions) ([][]byte, error) {
+	t := (*Txn)(l)
+	reqs, scans := make([]kv.Request, len(ks)), make([]kv.ScanRequest, len(ks))
+	for i, k := range ks {
+		scans[i] = kv.ScanRequest{Start: k, End: k.Next(), Lock: o.Lock}
+		reqs[i] = &scans[i]
+		t.locking(keys.Span{Start: k})
+	}
+	b := &kv.Batch{Header: kv.Header{WaitPolicy: o.Wait, Hold: o.Hold}, Requests: reqs, Enough: o.Enough}
+	r, err := t.send(ctx, b, func(b *kv.Batch) { t.leader.PrepareLocking(b, ks[0], o.Newest) })
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Responses) != len(reqs) {
+		return nil, errMalformed
+	}
+	values := make([][]byte, len(ks))
+	for i, k := range ks {
+		if r.Responses[i] == nil {
+			continue // not read (txn.TX9)
+		}
+		scan, ok := r.Responses[i].(*kv.ScanResponse)
+		if !ok || scan.Resume != nil || len(scan.Rows) > 1 {
+			return nil, errMalformed
+		}
+		t.leader.NoteRead(keys.Span{Start: k})
+		if len(scan.Rows) == 0 {
+			continue
+		}
+		if values[i] = scan.Rows[0].Value; values[i] == nil {
+			values[i] = []byte{}
+		}
+		t.noteLocked(o.Lock, scan.Rows)
+		t.noteHeld(keys.Span{Start: k}, o.Lock, r)
 	}
 	return values, nil
 }

@@ -96,12 +96,23 @@ func (t *Txn) GetMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, 
 //	    them, and they are refreshed when the timestamp moves. The keys that were not read to the end are not among the transaction's reads.
 //	    They need not be: whoever gives one of them a value takes the value of a found key away in the same transaction, at the same
 //	    timestamp, and meets the read of the found key. So a row that moves from one region to another is found once, at any timestamp:
-//	    where it was, or where it is. Nothing is locked, so that a request that was given up leaves nothing behind.
-func (t *Txn) GetFound(ctx context.Context, ks []keys.Key, enough int) ([][]byte, error) {
+//	    where it was, or where it is. With a lock, only keys that have values are locked (leaderRanges.lockFound), so a request that was given up
+//	    leaves nothing behind: its key has no value as long as the found one is locked. Of a request that is on its way for longer than the transaction lasts, and meets a row that
+//	    has moved there since, a lock may stay, as of any request that was given up: whoever meets it asks the transaction's record.
+func (t *Txn) GetFound(ctx context.Context, ks []keys.Key, enough int, lock kv.LockStrength, wait kv.WaitPolicy) ([][]byte, error) {
 	if err := t.usable(); err != nil {
 		return nil, err
 	}
-	return t.getMany(ctx, ks, ReadOptions{Enough: enough})
+	o := t.readOptions(lock, wait)
+	o.Enough = enough
+	if lock != kv.NoLock {
+		for _, k := range ks {
+			if _, mine := t.core.Buffered(k); mine {
+				o.Enough = 0 // ranges do not know yet which of the keys has the value
+			}
+		}
+	}
+	return t.getMany(ctx, ks, o)
 }
 
 // GetRows is GetFound for entries of an index, and returns with them rows to which they lead, of which recipe makes the keys (kv.Header.Follow). An entry may come without

@@ -99,7 +99,7 @@ func nothing() {}
 
 // finder is implemented by a KV that need not wait for all of several keys.
 type finder interface {
-	GetFound(ctx context.Context, ks []keys.Key, enough int) ([][]byte, error)
+	GetFound(ctx context.Context, ks []keys.Key, enough int, lock kv.LockStrength, wait kv.WaitPolicy) ([][]byte, error)
 }
 
 // tracer is implemented by a KV that can name the ranges and nodes that served it.
@@ -187,14 +187,14 @@ func (rd *reader) getParts(ks []keys.Key, lock kv.LockStrength, wait kv.WaitPoli
 	return inParts(ks, func(ks []keys.Key) ([][]byte, error) { return rd.askMany(ks, lock, wait) }, rd.hold)
 }
 
-// getFound is getParts without locks for keys of which no more than enough have values.
-func (rd *reader) getFound(ks []keys.Key, enough int) ([][]byte, error) {
+// getFound is getParts for keys of which no more than enough have values. Those that have none are not locked.
+func (rd *reader) getFound(ks []keys.Key, enough int, lock kv.LockStrength, wait kv.WaitPolicy) ([][]byte, error) {
 	if _, ok := rd.r.kv.(finder); !ok || enough <= 0 {
-		return rd.getParts(ks, kv.NoLock, kv.Block)
+		return rd.getParts(ks, lock, wait)
 	}
-	vs, err := rd.askFound(ks, enough)
-	if tooLarge(err) && len(ks) > 1 {
-		return rd.getParts(ks, kv.NoLock, kv.Block)
+	vs, err := rd.askFound(ks, enough, lock, wait)
+	if tooLarge(err) {
+		return rd.getParts(ks, lock, wait)
 	}
 	if err != nil {
 		return nil, err
@@ -299,8 +299,8 @@ func (rd *reader) askMany(ks []keys.Key, lock kv.LockStrength, wait kv.WaitPolic
 	return rd.askBy(ks, lock, func() ([][]byte, error) { return rd.r.kv.GetMany(rd.r.ctx, ks, lock, wait) })
 }
 
-func (rd *reader) askFound(ks []keys.Key, enough int) ([][]byte, error) {
-	return rd.askBy(ks, kv.NoLock, func() ([][]byte, error) { return rd.r.kv.(finder).GetFound(rd.r.ctx, ks, enough) })
+func (rd *reader) askFound(ks []keys.Key, enough int, lock kv.LockStrength, wait kv.WaitPolicy) ([][]byte, error) {
+	return rd.askBy(ks, lock, func() ([][]byte, error) { return rd.r.kv.(finder).GetFound(rd.r.ctx, ks, enough, lock, wait) })
 }
 
 func (rd *reader) askBy(ks []keys.Key, lock kv.LockStrength, ask func() ([][]byte, error)) (vs [][]byte, err error) {

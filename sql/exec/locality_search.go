@@ -32,6 +32,7 @@ func (b *builder) localitySearch(n *opt.LocalitySearch) (op, error) {
 func (o *localitySearchOp) iter(r *run) iter {
 	it := &localitySearchIter{o: o, local: r.make(o.local), remote: r.make(o.remote)}
 	it.scan, it.scanned = scanOf(it.local), scanOf(it.remote)
+	it.scan.local = o.node.Unique
 	return it
 }
 

@@ -483,11 +483,11 @@ func (it *lookupJoinIter) ask(spans []keys.Span, each int) error {
 			ks[i] = spans[i].Start
 		}
 		enough := 0
-		if it.o.node.Single && lock.Strength == kv.NoLock && each > 1 && len(ks)%each == 0 {
+		if it.o.node.Single && each > 1 && len(ks)%each == 0 {
 			enough = len(ks) / each // all spans of a row are one key in several regions
 		}
 		if enough > 0 {
-			vs, err := it.getFound(ks, enough)
+			vs, err := it.getFound(ks, enough, lock.Strength, lock.Wait)
 			it.values = append(it.values, vs...)
 			return err
 		}

@@ -203,6 +203,8 @@ type indexScanIter struct {
 	keyed, entries int
 	// enough, if not zero, is how many of the keys that are left have entries at most.
 	enough int
+	// local says that the scan is the first part of a locality optimized search.
+	local bool
 	// arrivals are the rows that came with entries, for the index join above; nil: none does. rows says that the scan asks for them.
 	arrivals *arrivals
 	rows     bool
@@ -267,10 +269,13 @@ func (it *indexScanIter) open() error {
 	}
 	if o.points {
 		it.keyed = len(it.spans)
-		if n := o.node.Alternatives; n > 0 && !o.locks() && it.keyed%n == 0 {
+		if n := o.node.Alternatives; n > 0 && it.keyed%n == 0 {
 			it.enough = it.keyed / n
 		}
-		if it.rows = it.asksRows(); len(it.spans) == 1 && !it.rows {
+		if it.local && o.locks() {
+			it.enough = it.keyed // of a key without a row here nothing is to be locked
+		}
+		if it.rows = it.asksRows(); len(it.spans) == 1 && !it.rows && !(o.locks() && it.enough > 0) {
 			it.point = true
 			return nil
 		}
@@ -597,20 +602,24 @@ func (it *indexScanIter) advance() (keys.Key, []byte, error) {
 
 // points reads a batch of keys. If no more of them can have entries, those that are left are not read.
 func (it *indexScanIter) points(lock opt.Locking) ([][]byte, error) {
-	get := it.getFound
-	if it.rows {
-		get = it.getRows
-	}
-	if it.enough == 0 {
-		if it.rows {
-			it.letGo()
-			return get(it.batch, 0)
-		}
+	switch {
+	case it.rows:
+		it.letGo()
+	case it.enough == 0:
 		defer it.holds(lock.Held)()
 		return it.getMany(it.batch, lock.Strength, lock.Wait)
+	default:
+		defer it.holds(lock.Held)()
+		it.letGo()
 	}
-	it.letGo()
-	vs, err := get(it.batch, it.enough)
+	get := func() ([][]byte, error) { return it.getFound(it.batch, it.enough, lock.Strength, lock.Wait) }
+	if it.rows {
+		get = func() ([][]byte, error) { return it.getRows(it.batch, it.enough) }
+	}
+	vs, err := get()
+	if it.enough == 0 {
+		return vs, err
+	}
 	for _, v := range vs {
 		if v != nil {
 			it.enough--

@@ -429,7 +429,7 @@ func (s *store) Get(_ context.Context, k keys.Key, _ kv.LockStrength, _ kv.WaitP
 }
 
 // GetFound reads keys from the last one on, and fails if more of them have values than the caller said.
-func (s *store) GetFound(_ context.Context, ks []keys.Key, enough int) ([][]byte, error) {
+func (s *store) GetFound(_ context.Context, ks []keys.Key, enough int, _ kv.LockStrength, _ kv.WaitPolicy) ([][]byte, error) {
 	out := make([][]byte, len(ks))
 	found := 0
 	for i := len(ks) - 1; i >= 0; i-- {
