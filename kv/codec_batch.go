@@ -847,6 +847,8 @@ func readReplicaTarget(r *wire.Reader, t *ReplicaTarget) {
 			t.Store = StoreID(r.Uint32())
 		case 5:
 			t.Type = ReplicaType(r.Enum(uint8(VoterDemoting)))
+		case 7:
+			t.Witness = r.Bool()
 		default:
 			r.Skip()
 		}
@@ -878,7 +880,7 @@ func appendHeld(b []byte, h *HeldLocks) []byte {
 
 func appendReplicaTarget(b []byte, t *ReplicaTarget) []byte {
 	b = wire.Uint(wire.Uint(b, 1, uint64(t.Node)), 3, uint64(t.Store))
-	return wire.Uint(b, 5, uint64(t.Type))
+	return wire.Bool(wire.Uint(b, 5, uint64(t.Type)), 7, t.Witness)
 }
 
 func appendPair(b []byte, p *KeyValue) []byte {

@@ -441,7 +441,7 @@ func TestForeignErrors(t *testing.T) {
 func seedMessages() (batches, replies [][]byte) {
 	at := clock.Timestamp{Wall: 1 << 60, Logical: 3}
 	txn := &Txn{TxnMeta: TxnMeta{ID: TxnID{1, 2}, Anchor: keys.Key("a"), WriteTimestamp: at, Seq: 4}, ReadTimestamp: at}
-	desc := RangeDescriptor{ID: 4, Start: keys.Key("a"), End: keys.Key("m"), Replicas: []ReplicaDescriptor{{1, 1, 1, Voter}}}
+	desc := RangeDescriptor{ID: 4, Start: keys.Key("a"), End: keys.Key("m"), Replicas: []ReplicaDescriptor{{Node: 1, Store: 1, Replica: 1}}}
 	for _, b := range []*Batch{
 		{Header: Header{Txn: txn, Now: at, LockTimeout: time.Second}, Requests: []Request{
 			&GetRequest{Key: keys.Key("k"), Lock: Exclusive}, &PutRequest{Key: keys.Key("k"), Value: []byte{}, Seq: 1},

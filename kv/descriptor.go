@@ -36,6 +36,9 @@ type ReplicaDescriptor struct {
 	Store   StoreID
 	Replica ReplicaID
 	Type    ReplicaType
+	// Witness says that the replica votes and keeps the log, but applies nothing of users' data: it has no rows, no locks and no transaction
+	// records (docs/replication.md). A replica is one for all of its life, with any type but NonVoter and VoterDemoting.
+	Witness bool
 }
 
 // RangeDescriptor is a range's span and replicas. Generation grows with every change of either.
@@ -98,6 +101,19 @@ func (d *RangeDescriptor) Quorum(has func(*ReplicaDescriptor) bool) bool {
 
 // Votes reports whether a replica counts in Quorum.
 func (t ReplicaType) Votes() bool { return t != NonVoter && t != Learner }
+
+// Full reports whether the replica has the range's data.
+func (p ReplicaDescriptor) Full() bool { return !p.Witness }
+
+// HasWitness reports whether one of the replicas is a witness.
+func (d *RangeDescriptor) HasWitness() bool {
+	for i := range d.Replicas {
+		if d.Replicas[i].Witness {
+			return true
+		}
+	}
+	return false
+}
 
 // Clone copies d; keys are shared.
 func (d *RangeDescriptor) Clone() *RangeDescriptor {

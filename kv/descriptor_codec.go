@@ -97,7 +97,8 @@ func (p *ReplicaDescriptor) Append(b []byte) []byte {
 	b = wire.Uint(b, 1, uint64(p.Node))
 	b = wire.Uint(b, 3, uint64(p.Store))
 	b = wire.Uint(b, 5, uint64(p.Replica))
-	return wire.Uint(b, 7, uint64(p.Type))
+	b = wire.Uint(b, 7, uint64(p.Type))
+	return wire.Bool(b, 9, p.Witness)
 }
 
 // ReadReplica reads what Append wrote. All of it must be understood: replicas are rewritten with their descriptor.
@@ -112,6 +113,8 @@ func ReadReplica(r *wire.Reader, p *ReplicaDescriptor) {
 			p.Replica = ReplicaID(r.Uint())
 		case 7:
 			p.Type = ReplicaType(r.Enum(uint8(VoterDemoting)))
+		case 9:
+			p.Witness = r.Bool()
 		default:
 			r.Refuse()
 		}

@@ -539,6 +539,8 @@ type ReplicaTarget struct {
 	Node  NodeID
 	Store StoreID
 	Type  ReplicaType
+	// Witness is ReplicaDescriptor's.
+	Witness bool
 }
 
 // AdminTransferLeaseRequest moves the lease of the range that contains Key. Of is AdminMergeRequest's.

@@ -54,6 +54,7 @@ func (v *Violation) String() string {
 // Check compares a range with its configuration. A joint configuration is judged by all of its replicas as to where they may be, and by the later set as to their
 // numbers. A replica on a node that was not heard of is taken to be where it should. leaseholder is 0 if it is not known.
 func Check(z *Zone, d *kv.RangeDescriptor, leaseholder kv.NodeID, nodes []Node) (v Violation) {
+	z = z.of(d)
 	dec := &decision{z: z, r: &Range{Desc: d, Leaseholder: leaseholder}}
 	find := func(id kv.NodeID) *Node {
 		for i := range nodes {
@@ -64,9 +65,19 @@ func Check(z *Zone, d *kv.RangeDescriptor, leaseholder kv.NodeID, nodes []Node) 
 		return &Node{Node: id, unknown: true}
 	}
 	var now set
+	witnesses := 0
 	for _, p := range d.Replicas {
 		n := find(p.Node)
 		v.Changing = v.Changing || p.Type == kv.Learner || p.Type.Joint()
+		if p.Witness {
+			if !n.unknown && z.ForbidsWitness(n) {
+				v.Forbidden = append(v.Forbidden, p.Node)
+			}
+			if p.Type == kv.Voter || p.Type == kv.VoterIncoming {
+				witnesses++
+			}
+			continue
+		}
 		if dec.forbidden(n, p.Type != kv.NonVoter && p.Type != kv.Learner) {
 			v.Forbidden = append(v.Forbidden, p.Node)
 		}
@@ -78,7 +89,7 @@ func Check(z *Zone, d *kv.RangeDescriptor, leaseholder kv.NodeID, nodes []Node) 
 		}
 	}
 	v.Missing = append(dec.lacking(z.Constraints, now.all(), "all"), dec.lacking(z.VoterConstraints, now.voters, "voters")...)
-	v.Voters, v.Replicas = z.Voters()-len(now.voters), z.NumReplicas-len(now.voters)-len(now.nonVoters)
+	v.Voters, v.Replicas = z.Voters()+z.Witnesses()-len(now.voters)-witnesses, z.NumReplicas-len(now.voters)-len(now.nonVoters)
 	if i := slices.IndexFunc(now.voters, func(n *Node) bool { return n.Node == leaseholder }); i >= 0 && !now.voters[i].unknown {
 		at := dec.preference(now.voters[i])
 		v.Lease = slices.ContainsFunc(now.voters, func(n *Node) bool { return n.usable() && !n.Slow && !n.unknown && dec.preference(n) < at })

@@ -55,9 +55,10 @@ type Range struct {
 
 // Decide gives the most urgent step for a range, see the package comment.
 func Decide(z *Zone, r *Range, nodes []Node) Action {
-	d := &decision{z: z, r: r, byID: make(map[kv.NodeID]*Node, len(nodes))}
+	d := &decision{z: z.of(r.Desc), r: r, byID: make(map[kv.NodeID]*Node, len(nodes))}
 	for i := range nodes {
 		n := &nodes[i]
+		n.witness = false
 		d.byID[n.Node] = n
 		d.all = append(d.all, n)
 	}
@@ -72,6 +73,8 @@ type decision struct {
 	byID map[kv.NodeID]*Node
 
 	voters, nonVoters []*Node
+	// witnesses are the voters without data: one at most, but for a moment.
+	witnesses []*Node
 	// distances of each two nodes (apart).
 	distances []float64
 	measures  []dimension
@@ -92,6 +95,16 @@ func (d *decision) decide() Action {
 		if n == nil { // not heard of (yet): neither known to be good nor to be bad
 			n = &Node{Node: p.Node, Store: p.Store, unknown: true}
 			d.byID[p.Node] = n
+		}
+		if p.Witness {
+			n.witness, joint = true, joint || p.Type.Joint()
+			switch p.Type {
+			case kv.Voter, kv.VoterIncoming:
+				d.witnesses = append(d.witnesses, n)
+			case kv.Learner:
+				learners++
+			}
+			continue
 		}
 		switch p.Type {
 		case kv.NonVoter:
@@ -124,11 +137,14 @@ func (d *decision) decide() Action {
 	return Action{}
 }
 
-// change is the action that gives the range the replicas of d.voters and d.nonVoters.
+// change is the action that gives the range the replicas of d.voters, d.witnesses and d.nonVoters.
 func (d *decision) change(format string, args ...any) Action {
 	a := Action{Kind: ChangeReplicas, Urgent: true, Reason: fmt.Sprintf(format, args...)}
 	for _, n := range d.voters {
 		a.Targets = append(a.Targets, kv.ReplicaTarget{Node: n.Node, Store: n.Store, Type: kv.Voter})
+	}
+	for _, n := range d.witnesses {
+		a.Targets = append(a.Targets, kv.ReplicaTarget{Node: n.Node, Store: n.Store, Type: kv.Voter, Witness: true})
 	}
 	for _, n := range d.nonVoters {
 		a.Targets = append(a.Targets, kv.ReplicaTarget{Node: n.Node, Store: n.Store, Type: kv.NonVoter})
@@ -147,7 +163,11 @@ func (d *decision) wanted() int {
 			present++
 		}
 	}
-	return max(Wanted(d.z, present), min(len(d.voters), d.z.Voters()))
+	want := min(Wanted(d.z, present), d.z.Voters())
+	if d.z.Witnesses() > 0 && want == d.z.Voters() && len(d.witness()) == 0 {
+		want-- // placement.P3
+	}
+	return max(want, min(len(d.voters), d.z.Voters()))
 }
 
 // repair gives the range the replicas that it should have, as far as the nodes and the constraints let it. Each step is complete in itself: the range has as
@@ -165,7 +185,7 @@ func (d *decision) repair() (Action, bool) {
 	}
 	now := set{d.voters, d.nonVoters}
 	if d.good(&now, want, nonVoters) {
-		return Action{}, false
+		return d.repairWitness()
 	}
 	t := d.target(want, nonVoters)
 	holder := d.byID[d.r.Leaseholder]
@@ -223,6 +243,7 @@ func (d *decision) repair() (Action, bool) {
 		}
 	}
 	if !sameNodes(next.voters, d.voters) {
+		d.witnesses = d.witnessOf(next.voters)
 		return d.changeTo(next, promoted, shipped, leaving, want), true
 	}
 	if !sameNodes(next.nonVoters, d.nonVoters) {
@@ -236,7 +257,7 @@ func (d *decision) repair() (Action, bool) {
 	}
 	fresh := slices.DeleteFunc(slices.Clone(t.nonVoters), func(n *Node) bool { return contains(d.nonVoters, n) || contains(t.voters, n) })
 	if len(fresh) == 0 {
-		return Action{}, false
+		return d.repairWitness()
 	}
 	slices.SortFunc(fresh, func(a, b *Node) int { return cmp.Compare(a.Node, b.Node) })
 	d.nonVoters = append(slices.Clone(d.nonVoters), fresh...)

@@ -60,4 +60,8 @@
 //
 //	placement.P3: voters are added to an odd number only. Two voters survive no more than one, and need both to agree. There is one exception:
 //	    the only voter of a range moves by way of two, for the moment in which the lease is transferred.
+//
+//	placement.P5 (I1): a witness (Zone.Witness), which votes and has no data, is added to an even number of other voters only, in the step that makes them so
+//	    many if there is one. One that is there stays until another one is in its place, or until none is wanted. It is placed where Zone.ForbidsWitness
+//	    lets it be, gets no lease, and counts for no constraint on replicas.
 package placement

@@ -14,9 +14,9 @@ type Health struct {
 func (h *Health) UnderReplicated() bool { return h.Live < h.Wanted }
 
 // Wanted is how many voters a range of a zone should have in a cluster of so many nodes, the dead ones included and those
-// that were decommissioned not: as many as the zone asks for, or while there are fewer nodes, the largest odd number of them.
+// that were decommissioned not: as many as the zone asks for, its witness included, or while there are fewer nodes, the largest odd number of them.
 func Wanted(z *Zone, nodes int) int {
-	want := z.Voters()
+	want := z.Voters() + z.Witnesses()
 	if nodes < want {
 		want = nodes
 		if want%2 == 0 {
@@ -29,6 +29,7 @@ func Wanted(z *Zone, nodes int) int {
 // Assess judges the replication of a range of a zone: by the voters on live nodes, not only by their number. nodes is as for
 // Wanted.
 func Assess(z *Zone, d *kv.RangeDescriptor, nodes int, live func(kv.NodeID) bool) Health {
+	z = z.of(d)
 	h := Health{Wanted: Wanted(z, nodes)}
 	var before, liveBefore int
 	for _, p := range d.Replicas {
@@ -43,7 +44,7 @@ func Assess(z *Zone, d *kv.RangeDescriptor, nodes int, live func(kv.NodeID) bool
 			before, liveBefore = before+1, liveBefore+up
 		}
 	}
-	h.Wanted = max(h.Wanted, min(h.Voters, z.Voters()))
+	h.Wanted = max(h.Wanted, min(h.Voters, z.Voters()+z.Witnesses()))
 	h.Unavailable = h.Live <= h.Voters/2 || before > 0 && liveBefore <= before/2
 	return h
 }

@@ -26,6 +26,9 @@ func (a Action) describe() string {
 			if t.Type == kv.NonVoter {
 				b.WriteString("(non-voter)")
 			}
+			if t.Witness {
+				b.WriteString("(witness)")
+			}
 		}
 	case TransferLease:
 		fmt.Fprintf(&b, " n%d", a.Lease)
@@ -60,6 +63,8 @@ func TestScripts(t *testing.T) {
 					switch typ {
 					case "lease":
 						r.Leaseholder = p.Node
+					case "witness":
+						p.Witness = true
 					case "learner":
 						p.Type = kv.Learner
 					case "nonvoter":
@@ -126,7 +131,7 @@ func apply(r *Range, nodes []Node, a Action) {
 	r.Desc.Replicas = nil
 	for _, t := range a.Targets {
 		count(t.Node, 1, 0)
-		r.Desc.Replicas = append(r.Desc.Replicas, kv.ReplicaDescriptor{Node: t.Node, Replica: r.Desc.NextReplica, Type: t.Type})
+		r.Desc.Replicas = append(r.Desc.Replicas, kv.ReplicaDescriptor{Node: t.Node, Replica: r.Desc.NextReplica, Type: t.Type, Witness: t.Witness})
 		r.Desc.NextReplica++
 	}
 }
@@ -209,6 +214,8 @@ func parseZone(t *testing.T, d *datadriven.TestData) Zone {
 			z.VoterConstraints = append(z.VoterConstraints, c)
 		case "lease":
 			z.LeasePreferences = append(z.LeasePreferences, c)
+		case "witness":
+			z.Witness = &c
 		}
 	}
 	return z

@@ -14,6 +14,9 @@ type Zone struct {
 	NumReplicas, NumVoters int
 	// Constraints are for all replicas, VoterConstraints for voters in addition.
 	Constraints, VoterConstraints []Conjunction
+	// Witness is where a voter without data is to be, in addition to the others, if those are an even number; nil: nowhere. The numbers and constraints above
+	// are about the others, but for those that forbid nodes.
+	Witness *Conjunction
 	// Confined says that every replica satisfies one of Constraints: what they have no number for may not be elsewhere either. It is so for
 	// rows of a super region.
 	Confined bool
@@ -39,6 +42,24 @@ func (z *Zone) Voters() int {
 		return z.NumVoters
 	}
 	return z.NumReplicas
+}
+
+// Witnesses is the wanted number of voters without data: one that makes an even number of others odd.
+func (z *Zone) Witnesses() int {
+	if z.Witness != nil && z.Voters()%2 == 0 {
+		return 1
+	}
+	return 0
+}
+
+// of is the configuration as it holds for a range: without a log there is no witness, and one of the voters is none.
+func (z *Zone) of(d *kv.RangeDescriptor) *Zone {
+	if z.Witnesses() == 0 || d.Protocol == kv.Leader {
+		return z
+	}
+	c := *z
+	c.NumVoters, c.Witness = z.Voters()-1, nil
+	return &c
 }
 
 // Constraint requires or forbids a tier of the locality or, if Key is empty, an attribute of the node or store.
@@ -82,6 +103,16 @@ func (c *Conjunction) satisfied(n *Node) bool {
 	return true
 }
 
+// ForbidsRegion reports whether a conjunction for all replicas forbids all nodes of a region; of the node, only that is known.
+func (c *Conjunction) ForbidsRegion(n *Node) bool {
+	for _, k := range c.Constraints {
+		if k.Key == "region" && !k.satisfied(n) {
+			return true
+		}
+	}
+	return false
+}
+
 // Node is a store that may hold replicas.
 type Node struct {
 	Node     kv.NodeID
@@ -102,12 +133,16 @@ type Node struct {
 	Bytes            int64
 	Writes, Requests float64
 
+	witness bool // has the range's witness, and so can't have another replica
 	unknown bool // a replica is there, and nothing was heard of the node
 	index   int  // in decision.distances
 }
 
-// usable reports whether a node may be given a replica.
-func (n *Node) usable() bool { return n.Live && !n.Dead && !n.Draining && !n.Decommissioning }
+// usable reports whether a node may be given a replica with data.
+func (n *Node) usable() bool { return n.takes() && !n.witness }
+
+// takes reports whether a node may be given a replica of some kind.
+func (n *Node) takes() bool { return n.Live && !n.Dead && !n.Draining && !n.Decommissioning }
 
 // distance is how far two localities are apart: 1 if they differ in the first tier, 0 if in none.
 func distance(a, b cluster.Locality) float64 {
@@ -135,6 +170,18 @@ func (z *Zone) Forbids(n *Node, voter bool) bool {
 		}
 	}
 	return true
+}
+
+// ForbidsWitness reports whether a witness on a node would break I8: its log has users' bytes, for a while. It may be where Witness says, unless constraints that are
+// for all replicas, or for all voters, forbid that.
+func (z *Zone) ForbidsWitness(n *Node) bool {
+	if z.Witness == nil || !z.Witness.satisfied(n) || forbids(z.Constraints, n) || forbids(z.VoterConstraints, n) {
+		return true
+	}
+	if !z.Confined || len(z.Constraints) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(z.Constraints, func(c Conjunction) bool { return c.satisfied(n) })
 }
 
 // Bounded reports whether there can be nodes where no replica may be, voter or not.

@@ -12,8 +12,10 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/placement"
+	"meridian/replica"
 	"meridian/storage/mvcc"
 	"meridian/transport"
+	"meridian/version"
 )
 
 // sendAdmin carries out a request that is about the range itself. Only the leaseholder does, one at a time.
@@ -307,16 +309,24 @@ func (s *Store) changeReplicas(ctx context.Context, id kv.RangeID, m meant, want
 		return err
 	}
 	s.Metrics.ReplicaChanges.Add(1)
-	voters := 0
+	voters, full := 0, 0
 	for _, w := range want {
 		if w.Type == kv.Voter {
 			voters++
+			if !w.Witness {
+				full++
+			}
 		}
-		if w.Node == s.o.NodeID && w.Type != kv.Voter {
+		if w.Witness {
+			if err := s.mayWitness(d, w); err != nil {
+				return err
+			}
+		}
+		if w.Node == s.o.NodeID && (w.Type != kv.Voter || w.Witness) {
 			return &kv.UnavailableError{Reason: "the leaseholder's replica can't be demoted; move the lease first"}
 		}
 	}
-	if voters == 0 {
+	if full == 0 {
 		return &kv.UnavailableError{Reason: "a range needs a voter"}
 	}
 	if _, keep := placement.Find(want, s.o.NodeID); !keep {
@@ -328,7 +338,7 @@ func (s *Store) changeReplicas(ctx context.Context, id kv.RangeID, m meant, want
 
 	// Placement never requests less; no other caller may either (placement.P2).
 	zone := s.zone(d.Start)
-	if had := countVoters(d); voters < had && (voters < zone.Voters() || !s.o.Settings.Known()) {
+	if had := countVoters(d); voters < had && (full < zone.Voters() || !s.o.Settings.Known()) {
 		return &kv.UnavailableError{Reason: fmt.Sprintf("%d voters may not become %d, for %d are asked for", had, voters, zone.Voters())}
 	}
 
@@ -336,7 +346,7 @@ func (s *Store) changeReplicas(ctx context.Context, id kv.RangeID, m meant, want
 	then := d.Clone()
 	then.Replicas = then.Replicas[:0]
 	for _, w := range want {
-		then.Replicas = append(then.Replicas, kv.ReplicaDescriptor{Node: w.Node, Store: w.Store, Type: w.Type})
+		then.Replicas = append(then.Replicas, kv.ReplicaDescriptor{Node: w.Node, Store: w.Store, Type: w.Type, Witness: w.Witness})
 	}
 	use, err := s.useFor(d, then)
 	if err != nil {
@@ -351,6 +361,9 @@ func (s *Store) changeReplicas(ctx context.Context, id kv.RangeID, m meant, want
 	var fresh, promoted []kv.ReplicaID
 	for _, w := range want {
 		have, ok := d.Replica(w.Node)
+		if ok && have.Witness != w.Witness {
+			return &kv.UnavailableError{Reason: fmt.Sprintf("the replica on n%d can't change between a full one and a witness; it is removed first", w.Node)}
+		}
 		if ok && (have.Type == w.Type || have.Type == kv.Learner && w.Type == kv.Voter) {
 			if have.Type != w.Type {
 				fresh = append(fresh, have.Replica)
@@ -371,7 +384,7 @@ func (s *Store) changeReplicas(ctx context.Context, id kv.RangeID, m meant, want
 		if w.Type == kv.NonVoter {
 			typ = kv.NonVoter
 		}
-		n.Replicas = append(n.Replicas, kv.ReplicaDescriptor{Node: w.Node, Store: w.Store, Replica: d.NextReplica, Type: typ})
+		n.Replicas = append(n.Replicas, kv.ReplicaDescriptor{Node: w.Node, Store: w.Store, Replica: d.NextReplica, Type: typ, Witness: w.Witness})
 		n.NextReplica++
 		n.Generation++
 		if err := s.change(ctx, d, n); err != nil {
@@ -389,6 +402,10 @@ func (s *Store) changeReplicas(ctx context.Context, id kv.RangeID, m meant, want
 		if err := s.awaitCaughtUp(ctx, e, rid); err != nil {
 			return s.rollbackLearners(d, fresh, err)
 		}
+	}
+
+	if err := s.awaitBacked(ctx, e, d, want); err != nil {
+		return s.rollbackLearners(d, fresh, err)
 	}
 
 	// Then the voters, in one step.
@@ -468,6 +485,9 @@ func (s *Store) inOneStep(ctx context.Context, e *entry, d *kv.RangeDescriptor, 
 	if d.Protocol != kv.Leader || s.o.Network == nil || e.r.Stats().TotalBytes > oneStepBytes {
 		return false
 	}
+	if d.HasWitness() || slices.ContainsFunc(want, func(w kv.ReplicaTarget) bool { return w.Witness }) {
+		return false // a witness votes when enough others have the state (awaitBacked)
+	}
 	var fresh []kv.NodeID
 	voters := 0
 	for _, w := range want {
@@ -508,6 +528,21 @@ func (s *Store) inOneStep(ctx context.Context, e *entry, d *kv.RangeDescriptor, 
 }
 
 func (s *Store) servePresent(context.Context, kv.NodeID, []byte) ([]byte, error) { return nil, nil }
+
+// mayWitness refuses a witness where there can't be one.
+func (s *Store) mayWitness(d *kv.RangeDescriptor, w kv.ReplicaTarget) error {
+	switch {
+	case w.Type != kv.Voter:
+		return refused("a witness is a voter")
+	case d.Protocol != kv.Leader:
+		return refused("a range of a commit protocol without a log has no witness")
+	case d.Start.Less(keys.TablePrefix):
+		return refused("the ranges of the system have no witness")
+	case !s.o.Version.Active(version.Witnesses):
+		return &kv.UnavailableError{Reason: "there is no witness before the upgrade of the cluster is finalized"}
+	}
+	return nil
+}
 
 // countVoters counts the voters of a range, of the later configuration if it is a joint one.
 func countVoters(d *kv.RangeDescriptor) (n int) {
@@ -573,6 +608,9 @@ func settled(d *kv.RangeDescriptor) *kv.RangeDescriptor {
 	return n
 }
 
+// backedPatience is how long awaitBacked waits for followers that are about to have the log.
+const backedPatience = 10 * time.Second
+
 func (s *Store) change(ctx context.Context, from, to *kv.RangeDescriptor) error {
 	return s.changeDescriptor(ctx, from, to, nil, &kv.CommitTrigger{Replicas: &kv.ReplicasTrigger{Desc: *to}})
 }
@@ -598,6 +636,46 @@ func (s *Store) awaitCaughtUp(ctx context.Context, e *entry, id kv.ReplicaID) er
 		}
 	}
 	return &kv.UnavailableError{Reason: fmt.Sprintf("replica %d does not catch up", id)}
+}
+
+// awaitBacked waits, before a range with a witness gets other voters, until full ones that are a quorum of the voters to be have all that is committed now:
+// nobody else could get it from a new witness, which has it neither in its log nor as data (replica.R12).
+func (s *Store) awaitBacked(ctx context.Context, e *entry, d *kv.RangeDescriptor, want []kv.ReplicaTarget) error {
+	if !slices.ContainsFunc(want, func(w kv.ReplicaTarget) bool { return w.Witness }) {
+		return nil
+	}
+	clk, commit := s.o.Clock.Physical(), uint64(0)
+	for start := clk.Monotonic(); clk.Monotonic()-start < backedPatience; {
+		st := e.r.Status()
+		if !st.Leader {
+			if _, err := e.r.EnsureLease(ctx, clock.Timestamp{}); err != nil {
+				return err
+			}
+		} else {
+			if commit == 0 {
+				commit = st.Commit
+			}
+			voters, have := 0, 0
+			for _, w := range want {
+				if w.Type != kv.Voter {
+					continue
+				}
+				voters++
+				p, ok := d.Replica(w.Node)
+				if ok && !w.Witness && (w.Node == s.o.NodeID && st.Applied >= commit ||
+					slices.ContainsFunc(st.Followers, func(f replica.Follower) bool { return f.Replica == p.Replica && f.Match >= commit })) {
+					have++
+				}
+			}
+			if have > voters/2 {
+				return nil
+			}
+		}
+		if err := clk.Sleep(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return &kv.UnavailableError{Reason: "too few replicas with the range's data are up to date for a change of its witness"}
 }
 
 // rollbackLearners removes learners that did not catch up.

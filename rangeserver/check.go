@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -308,6 +309,8 @@ type RangeCheck struct {
 	Kept, Counted replica.Stats
 
 	hashes map[kv.NodeID]replica.Hash
+	// witnesses are the hashes of those, which have a part of the state only.
+	witnesses map[kv.NodeID]replica.Hash
 }
 
 // DeviationError says that a replica's state differs from that of the rest of its range.
@@ -449,7 +452,7 @@ func (s *Store) compare(ctx context.Context, id kv.RangeID) (*RangeCheck, error)
 	if err != nil {
 		return nil, err
 	}
-	c := &RangeCheck{Range: id, Index: own.index, hashes: map[kv.NodeID]replica.Hash{s.o.NodeID: own.hash}}
+	c := &RangeCheck{Range: id, Index: own.index, hashes: map[kv.NodeID]replica.Hash{s.o.NodeID: own.hash}, witnesses: map[kv.NodeID]replica.Hash{}}
 	if own.count != nil {
 		c.Kept, c.Counted = own.kept, *own.count
 	}
@@ -478,7 +481,11 @@ func (s *Store) compare(ctx context.Context, id kv.RangeID) (*RangeCheck, error)
 	}
 	for range asked {
 		if a := <-answers; a.err == nil && a.index == own.index {
-			c.hashes[a.node] = a.hash
+			if p, ok := d.Replica(a.node); ok && p.Witness {
+				c.witnesses[a.node] = a.hash
+			} else {
+				c.hashes[a.node] = a.hash
+			}
 		} else {
 			c.Missing = append(c.Missing, a.node)
 		}
@@ -529,6 +536,14 @@ func (c *RangeCheck) judge(leaseholder kv.NodeID) {
 				Others: agree, Parts: h.Differs(&right)})
 		}
 	}
+	for _, n := range slices.Sorted(maps.Keys(c.witnesses)) { // they are no part of a majority
+		c.Compared = append(c.Compared, n)
+		if h := c.witnesses[n]; !h.AgreesAsWitness(&right) {
+			c.Deviating = append(c.Deviating, &DeviationError{Range: c.Range, Node: n, Index: c.Index, Hash: h.String(), Other: right.String(),
+				Others: agree, Parts: h.Differs(&right)[:1]})
+		}
+	}
+	slices.Sort(c.Compared)
 }
 
 // serveDeviates stops this node, because a replica on its store differs.

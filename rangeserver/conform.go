@@ -56,7 +56,7 @@ func placed(old, new *kv.RangeDescriptor) (out []kv.ReplicaTarget) {
 		voter := r.Type == kv.Voter || r.Type == kv.VoterIncoming || r.Type == kv.Learner
 		had, ok := old.Replica(r.Node)
 		if !ok || voter && (had.Type == kv.NonVoter || had.Type == kv.Learner && r.Type != kv.Learner) {
-			t := kv.ReplicaTarget{Node: r.Node, Store: r.Store, Type: kv.NonVoter}
+			t := kv.ReplicaTarget{Node: r.Node, Store: r.Store, Type: kv.NonVoter, Witness: r.Witness}
 			if voter {
 				t.Type = kv.Voter
 			}
@@ -78,7 +78,7 @@ func (s *Store) allowed(u ZoneUse, span keys.Span, targets []kv.ReplicaTarget) e
 	return zonesOf(u, span, func(z *placement.Zone) error {
 		for _, t := range targets {
 			n, ok := known[t.Node]
-			if !ok && len(z.Constraints)+len(z.VoterConstraints) > 0 || z.Forbids(&n, t.Type == kv.Voter) {
+			if !ok && len(z.Constraints)+len(z.VoterConstraints) > 0 || t.Witness && z.ForbidsWitness(&n) || !t.Witness && z.Forbids(&n, t.Type == kv.Voter) {
 				// Of a node that was not heard of it is not known that it may have one.
 				return &ForbiddenError{Node: t.Node, Span: span}
 			}

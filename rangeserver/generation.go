@@ -132,6 +132,9 @@ func (s *Store) setProtocol(ctx context.Context, id kv.RangeID, q *kv.AdminSetPr
 	if d.Protocol == to {
 		return d, nil
 	}
+	if d.HasWitness() && to != kv.Leader {
+		return nil, refused("a range with a witness has a log: other commit protocols have none")
+	}
 	if d.Start.Less(keys.TablePrefix) {
 		return nil, &kv.ProtocolRefusedError{Range: id, Protocol: to}
 	}

@@ -105,7 +105,9 @@ func (s *Store) lead(d *kv.RangeDescriptor, measured func() (time.Duration, int6
 				}
 			}
 		}
-		farthest = max(farthest, rtt)
+		if r.Full() { // a witness is read by nobody
+			farthest = max(farthest, rtt)
+		}
 		if r.Type.Votes() {
 			voters = append(voters, rtt)
 		}

@@ -205,7 +205,7 @@ func (s *Store) align(ctx context.Context, left *kv.RangeDescriptor) (*kv.RangeD
 		_, here := left.Replica(info.Leaseholder)
 		mine, also := right.Replica(s.o.NodeID)
 		switch {
-		case info.Leaseholder != s.o.NodeID && also && mine.Type == kv.Voter:
+		case info.Leaseholder != s.o.NodeID && also && mine.Type == kv.Voter && mine.Full():
 			q = &kv.AdminTransferLeaseRequest{Key: right.Start, Target: s.o.NodeID, Of: right.Span()}
 		case !differ && info.Leaseholder == s.o.NodeID:
 			return right, nil
@@ -227,13 +227,13 @@ func (s *Store) align(ctx context.Context, left *kv.RangeDescriptor) (*kv.RangeD
 func targetsFor(left, right *kv.RangeDescriptor) (targets []kv.ReplicaTarget, differ bool) {
 	for _, r := range left.Replicas {
 		have, ok := right.Replica(r.Node)
-		if !ok || have.Type != r.Type {
+		if !ok || have.Type != r.Type || have.Witness != r.Witness {
 			differ = true
 		}
-		if ok && have.Type == kv.Voter && r.Type != kv.Voter {
+		if ok && (have.Type == kv.Voter && r.Type != kv.Voter || have.Witness != r.Witness) {
 			continue
 		}
-		targets = append(targets, kv.ReplicaTarget{Node: r.Node, Store: r.Store, Type: r.Type})
+		targets = append(targets, kv.ReplicaTarget{Node: r.Node, Store: r.Store, Type: r.Type, Witness: r.Witness})
 	}
 	return targets, differ || len(left.Replicas) != len(right.Replicas)
 }

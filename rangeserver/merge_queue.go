@@ -2,6 +2,7 @@ package rangeserver
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"meridian/keys"
@@ -21,6 +22,18 @@ const (
 type mergeState struct {
 	next  time.Duration // of the next check, on the monotonic clock
 	looks int
+}
+
+// allLive reports whether all replicas of a range are on nodes that are live.
+func (s *Store) allLive(d *kv.RangeDescriptor) bool {
+	now := s.o.Clock.Now()
+	return !slices.ContainsFunc(d.Replicas, func(p kv.ReplicaDescriptor) bool {
+		if p.Node == s.o.NodeID {
+			return false
+		}
+		inc, _ := s.o.Liveness.Incarnation(p.Node)
+		return inc != 0 && !s.o.Liveness.IsLive(p.Node, inc, now)
+	})
 }
 
 // considerMerge checks a range's right neighbour, when that is due.
@@ -53,6 +66,10 @@ func (s *Store) considerMerge(ctx context.Context, e *entry) {
 			!placement.MayMerge(&z, e.r.Stats().TotalBytes, info.TotalBytes, info.Desc.Keep, s.o.Clock.Now()) {
 			m.looks = 0
 			return nil
+		}
+		if !s.allLive(d) || !s.allLive(&info.Desc) {
+			m.looks = 0
+			return nil // all replicas have to take part, and those that are gone are to be replaced meanwhile
 		}
 		if m.looks++; m.looks < mergeLooks {
 			return nil

@@ -671,7 +671,7 @@ func (s *Store) takers(d *kv.RangeDescriptor) (out []kv.NodeID) {
 	}
 	rank := make(map[kv.NodeID]int)
 	for _, p := range d.Replicas {
-		if p.Node == s.o.NodeID || p.Type != kv.Voter {
+		if p.Node == s.o.NodeID || p.Type != kv.Voter || p.Witness {
 			continue
 		}
 		if inc, _ := s.o.Liveness.Incarnation(p.Node); inc == 0 || !s.o.Liveness.IsLive(p.Node, inc, now) {

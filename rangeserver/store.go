@@ -595,6 +595,9 @@ func (s *Store) Gauges() (g Gauges) {
 		if r.Quiesced() {
 			g.Quiesced++
 		}
+		if r.IsWitness() {
+			return true // it has none of what its range has
+		}
 		st := r.Stats()
 		g.LiveBytes += st.LiveBytes
 		g.TotalBytes += st.TotalBytes

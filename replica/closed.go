@@ -22,6 +22,9 @@ func (r *Replica) ClosedTimestamp() clock.Timestamp { return r.closedFor(clock.M
 
 // closedFor is ClosedTimestamp, but stops once it has reached at.
 func (r *Replica) closedFor(at clock.Timestamp) clock.Timestamp {
+	if r.isWitness() {
+		return clock.Timestamp{} // it has nothing that could be read
+	}
 	if have := (clock.Timestamp{Wall: r.closed.Load()}); at.LessEq(have) {
 		return have
 	}
@@ -72,7 +75,7 @@ type Following struct{ removals uint64 }
 func (r *Replica) Follow(at clock.Timestamp) (f Following, closed clock.Timestamp, ok bool) {
 	f.removals = r.removals.Load()
 	closed = r.closedFor(at)
-	return f, closed, at.LessEq(closed) && f.removals%2 == 0 && !r.gone.Load() && r.desc.Load() != nil
+	return f, closed, at.LessEq(closed) && f.removals%2 == 0 && !r.gone.Load() && r.desc.Load() != nil && !r.isWitness()
 }
 
 // Still reports whether the data was complete during the read: none was removed because the range, or a part of it, has left this replica.

@@ -94,7 +94,7 @@ func TestMessages(t *testing.T) {
 		d.Start, d.End = append(keys.Key{}, d.Start...), append(keys.Key{}, d.End...)
 	}
 	message := func(m *Message) {
-		m.From.Type, m.To.Type = 0, 0 // do not travel
+		m.From.Type, m.To.Type, m.From.Witness, m.To.Witness = 0, 0, false, false // do not travel
 		m.Raft = nil
 		switch {
 		case m.TooOld:

@@ -327,7 +327,10 @@ func (r *Replica) wantsLiveness() bool {
 	return bytes.Compare(r.desc.Load().Start, keys.TablePrefix) >= 0
 }
 
-func mayHold(p kv.ReplicaDescriptor) bool { return p.Type == kv.Voter || p.Type == kv.VoterIncoming }
+// mayHold reports whether a replica may have the lease: a voter that has the data.
+func mayHold(p kv.ReplicaDescriptor) bool {
+	return p.Full() && (p.Type == kv.Voter || p.Type == kv.VoterIncoming)
+}
 
 // mayFollow decides at application whether a lease request still follows the lease it was made after.
 //

@@ -37,6 +37,11 @@ func (r *Replica) evaluateMerge(b *engine.Batch, t *kv.MergeTrigger) (delta Stat
 	if err := right.mayOpen(); err != nil {
 		return delta, err
 	}
+	for _, p := range t.Right.Replicas {
+		if at, ok := cur.Replica(p.Node); ok && at.Witness != p.Witness {
+			return delta, fmt.Errorf("replica: r%d can't absorb r%d, of which n%d has another kind of replica", r.rangeID, t.Right.ID, p.Node)
+		}
+	}
 	if mine, theirs := r.Generation(), right.Generation(); mine.Floor.Less(theirs.Floor) {
 		b.Put(keys.SealKey(r.rangeID), (&seal{generation: mine.Number, stage: mine.Stage, floor: theirs.Floor}).append(nil))
 	}

@@ -313,6 +313,7 @@ func (r *Replica) apply(ents []*raftpb.Entry) (err error) {
 		answers = answers[:0]
 	}
 	var c Command
+	witness := r.isWitness() // a replica is one for all of its life
 	for _, e := range ents {
 		if b == nil {
 			b = r.o.Engine.NewBatch()
@@ -347,8 +348,15 @@ func (r *Replica) apply(ents []*raftpb.Entry) (err error) {
 		if c.lease == nil && c.truncate.index == 0 {
 			r.applied.leaseIndex = c.maxLeaseIndex
 		}
+		if len(c.Batch) > 0 {
+			r.wroteAt = e.GetIndex()
+		}
 		if len(c.Batch) > 0 && c.lease == nil {
-			if err := b.ApplyRepr(c.Batch); err != nil {
+			apply := b.ApplyRepr
+			if witness {
+				apply = func(repr []byte) error { return b.ApplyReprOf(repr, ofWitness) }
+			}
+			if err := apply(c.Batch); err != nil {
 				return fmt.Errorf("r%d entry %d: %w", r.rangeID, e.GetIndex(), err)
 			}
 		}
@@ -579,6 +587,7 @@ func (r *Replica) receive(m *Message) {
 	}
 	r.meets(m.Raft)
 	r.step(m.Raft)
+	r.volunteers(m.Raft)
 }
 
 // ContradictionError says that a range's leader has other entries than the ones that this replica has committed.

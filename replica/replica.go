@@ -204,7 +204,10 @@ type Replica struct {
 	busyAt     int64 // tick of the last proposal or message that was no heartbeat
 	muted      bool  // heartbeat responses are not sent: the follower falls asleep
 	nextTry    int64 // tick before which no log truncation is proposed
-	renewing   uint64
+	// wroteAt is the index of the last applied entry that may have had users' data; waiting are raft snapshots that a witness can't send (witness.go).
+	wroteAt  uint64
+	waiting  []kv.ReplicaID
+	renewing uint64
 	// transferring: a lease transfer is in progress.
 	transferring bool
 	lettingGo    bool // of the lease, because of the disk (letGo)
@@ -322,6 +325,7 @@ func (r *Replica) loadReplicated() error {
 	}
 	r.desc.Store(&desc)
 	r.nextIndex = max(r.nextIndex, r.applied.leaseIndex+1)
+	r.wroteAt = max(r.wroteAt, r.raftLog.last.index) // for all that is known
 	r.publish()
 	s := r.newLeaseState(l)
 	r.takeClosed(s)

@@ -24,6 +24,7 @@ type OutgoingSnapshot struct {
 	desc    *kv.RangeDescriptor
 	at      *engine.Snapshot
 	bytes   int64
+	witness bool // is to get it
 }
 
 // snapshotMetadata describes the applied state.
@@ -38,12 +39,27 @@ func (r *Replica) startSnapshot(m *raftpb.Message, to kv.ReplicaDescriptor) {
 	if r.sending[to.Replica] {
 		return
 	}
+	d := r.desc.Load()
+	to.Witness = witnessIn(d, to.Replica)
+	bytes := r.Stats().TotalBytes
+	switch {
+	case to.Witness:
+		bytes = 0
+	case r.isWitness():
+		r.unsendable(to.Replica)
+		return
+	}
 	m.Snapshot = r.snapshotMetadata() // of the pinned state, which may be later than the one that raft requested
 	r.sending[to.Replica] = true
 	r.o.Store.SendSnapshot(r, &OutgoingSnapshot{
 		Message: Message{Range: r.rangeID, From: r.Self(), To: to, Raft: m},
-		desc:    r.desc.Load(), at: r.o.Engine.NewSnapshot(), bytes: r.Stats().TotalBytes,
+		desc:    d, at: r.o.Engine.NewSnapshot(), bytes: bytes, witness: to.Witness,
 	})
+}
+
+// witnessIn reports whether a replica is a witness by a descriptor.
+func witnessIn(d *kv.RangeDescriptor, id kv.ReplicaID) bool {
+	return slices.ContainsFunc(d.Replicas, func(p kv.ReplicaDescriptor) bool { return p.Replica == id && p.Witness })
 }
 
 // SnapshotSent tells raft the end of SendSnapshot.
@@ -70,7 +86,11 @@ func (s *OutgoingSnapshot) Write(send func([]byte) error) error {
 		return err
 	}
 	buf := make([]byte, 0, snapshotChunkBytes+4096)
-	for _, span := range keys.RangeSpans(s.desc.ID, s.desc.Start, s.desc.End) {
+	spans := keys.RangeSpans(s.desc.ID, s.desc.Start, s.desc.End)
+	if s.witness {
+		spans = spans[:1]
+	}
+	for _, span := range spans {
 		it, err := s.at.NewIter(engine.IterOptions{Lower: span.Start, Upper: span.Stop()})
 		if err != nil {
 			return err
@@ -116,6 +136,7 @@ type IncomingSnapshot struct {
 	absorbed []*Replica
 	engine   *engine.Engine
 	spans    []keys.Span
+	witness  bool // gets it: of its data there are range-ID local keys only
 	chunks   [][]byte
 	bytes    int64             // of chunks
 	files    *engine.Ingestion // instead of chunks
@@ -136,7 +157,8 @@ func NewIncomingSnapshot(e *engine.Engine, head []byte) (*IncomingSnapshot, erro
 	if m.Raft == nil || m.Raft.GetType() != raftpb.MsgSnap || raft.IsEmptySnap(m.Raft.GetSnapshot()) {
 		return nil, ErrBadMessage
 	}
-	return &IncomingSnapshot{Message: m, Desc: &desc, engine: e, spans: keys.RangeSpans(desc.ID, desc.Start, desc.End)}, nil
+	return &IncomingSnapshot{Message: m, Desc: &desc, engine: e, spans: keys.RangeSpans(desc.ID, desc.Start, desc.End),
+		witness: witnessIn(&desc, m.To.Replica)}, nil
 }
 
 // Add takes a further frame, which is the snapshot's from then on.
@@ -144,7 +166,7 @@ func (s *IncomingSnapshot) Add(chunk []byte) error {
 	if s.files != nil {
 		return eachEntry(chunk, s.files.PutRaw)
 	}
-	if err := eachEntry(chunk, func(_, _ []byte) error { return nil }); err != nil {
+	if err := eachEntry(chunk, s.check); err != nil {
 		return err
 	}
 	s.chunks = append(s.chunks, chunk)
@@ -161,6 +183,14 @@ func (s *IncomingSnapshot) Add(chunk []byte) error {
 		}
 	}
 	s.chunks = nil
+	return nil
+}
+
+// check refuses users' data for a witness.
+func (s *IncomingSnapshot) check(raw, _ []byte) error {
+	if s.witness && !ofWitness(raw) {
+		return ErrBadMessage
+	}
 	return nil
 }
 

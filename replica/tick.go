@@ -98,6 +98,7 @@ func (r *Replica) tickUnled() {
 
 // tickLeader is the periodic work of the raft leader.
 func (r *Replica) tickLeader() {
+	r.stepsBack()
 	if r.ticks >= r.nextTry && r.ticks%4 == 0 {
 		r.truncateLog()
 	}
@@ -234,12 +235,34 @@ func (r *Replica) renewLease() {
 // truncateLog proposes to remove the part of the log that no replica needs any more.
 func (r *Replica) truncateLog() {
 	first := r.raftLog.truncated.index
-	if r.applied.index-first < truncateEntries && r.raftLog.bytes < truncateBytes {
+	soon := r.exposed()
+	if !soon && r.applied.index-first < truncateEntries && r.raftLog.bytes < truncateBytes {
 		return
 	}
 	if len(r.sending) > 0 {
 		return // the receiver will need the entries after its snapshot
 	}
+	upTo := r.truncatable()
+	if upTo <= first || !soon && (upTo-first < truncateEntries/2 && r.raftLog.bytes < truncateBytes) {
+		r.nextTry = r.ticks + retryTicks
+		return
+	}
+	term, err := r.raftLog.Term(upTo)
+	if err != nil {
+		return
+	}
+	r.nextTry = r.ticks + retryTicks
+	if soon {
+		r.nextTry = r.ticks + witnessTicks
+	}
+	p := &proposal{done: make(chan error, 1), abandoned: true}
+	busy := r.busyAt
+	_ = r.propose(&Command{truncate: position{upTo, term}}, p)
+	r.busyAt = busy
+}
+
+// truncatable is the last entry that no replica needs any more.
+func (r *Replica) truncatable() uint64 {
 	upTo := r.applied.index
 	force := r.raftLog.bytes > logBytesMax
 	r.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
@@ -252,19 +275,10 @@ func (r *Replica) truncateLog() {
 			upTo = min(upTo, pr.Match)
 		}
 	})
-	if upTo <= first || (upTo-first < truncateEntries/2 && r.raftLog.bytes < truncateBytes) {
-		r.nextTry = r.ticks + retryTicks
-		return
+	if r.desc.Load().HasWitness() && (!force || r.isWitness()) {
+		upTo = min(upTo, r.durable()) // replica.R12
 	}
-	term, err := r.raftLog.Term(upTo)
-	if err != nil {
-		return
-	}
-	r.nextTry = r.ticks + retryTicks
-	p := &proposal{done: make(chan error, 1), abandoned: true}
-	busy := r.busyAt
-	_ = r.propose(&Command{truncate: position{upTo, term}}, p)
-	r.busyAt = busy
+	return upTo
 }
 
 func (r *Replica) isLive(n kv.NodeID) bool {
@@ -289,6 +303,9 @@ func (r *Replica) isDead(n kv.NodeID) bool {
 func (r *Replica) mayQuiesce() bool {
 	s := r.leaseNow.Load()
 	if !s.held || s.revoked || s.Kind != lease.Liveness || len(r.proposals) > 0 || len(r.appends) > 0 || len(r.sending) > 0 || len(r.lazy) > 0 {
+		return false
+	}
+	if r.exposed() {
 		return false
 	}
 	st := r.raft.BasicStatus()

@@ -48,12 +48,31 @@ func (r *Replica) evaluateReplicas(rd engine.Reader, d *kv.RangeDescriptor) erro
 		// Raft would take it for a joint configuration, unlike the descriptor.
 		return fmt.Errorf("replica: r%d can't change several replicas at once without a joint configuration", r.rangeID)
 	}
+	if err := mayHaveWitnesses(cur, d); err != nil {
+		return err
+	}
 	for _, p := range d.Replicas {
 		if p.Node == r.o.Node && p.Replica == r.replicaID && mayHold(p) {
 			return nil
 		}
 	}
 	return fmt.Errorf("replica: r%d is leased to n%d, which is not one of the voters to be", r.rangeID, r.o.Node)
+}
+
+// mayHaveWitnesses checks that no replica becomes a witness or stops to be one, for it has the data of the one kind and not of the other, and that witnesses
+// vote, by a log.
+func mayHaveWitnesses(old, new *kv.RangeDescriptor) error {
+	for _, p := range new.Replicas {
+		for _, o := range old.Replicas {
+			if o.Replica == p.Replica && o.Witness != p.Witness {
+				return fmt.Errorf("replica: replica %d of r%d can't change between a full one and a witness", p.Replica, new.ID)
+			}
+		}
+		if p.Witness && (p.Type == kv.NonVoter || p.Type == kv.VoterDemoting || new.Protocol != kv.Leader) {
+			return fmt.Errorf("replica: r%d can't have a witness on n%d that is no voter by a log", new.ID, p.Node)
+		}
+	}
+	return nil
 }
 
 // evaluateSplit gives the right side its first state: an empty log after initialIndex, the left side's lease and

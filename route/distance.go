@@ -102,6 +102,9 @@ func (d *Distance) add(s *Sender, e *entry) {
 	nearest, voter := time.Duration(-1), kv.NodeID(0)
 	var asked time.Duration
 	for _, r := range e.desc.Replicas {
+		if r.Witness {
+			continue
+		}
 		t := s.trip(r.Node)
 		if nearest < 0 || t < nearest {
 			nearest = t

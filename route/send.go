@@ -417,11 +417,16 @@ func batchSize(b *kv.Batch) int {
 // yet last, by locality.
 func (s *Sender) order(e *entry) []kv.NodeID {
 	nodes := make([]kv.NodeID, 0, len(e.desc.Replicas))
+	var witnesses []kv.NodeID // serve nothing, but may know who does
 	for _, r := range e.desc.Replicas {
-		nodes = append(nodes, r.Node)
+		if r.Witness {
+			witnesses = append(witnesses, r.Node)
+		} else {
+			nodes = append(nodes, r.Node)
+		}
 	}
 	s.sortByLatency(nodes)
-	return nodes
+	return append(nodes, witnesses...)
 }
 
 func (s *Sender) sortByLatency(nodes []kv.NodeID) {

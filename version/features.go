@@ -8,12 +8,14 @@ type Feature int
 const (
 	// Base is all that the first release with versions has.
 	Base Feature = iota
+	// Witnesses are replicas that vote without users' data, and databases with a witness region.
+	Witnesses
 	// released is how many features this release has.
 	released
 )
 
 // present is what this release can do. Its Own is the version of the last feature of the release.
-var present = Binary{Own: Version{0, 1, 0}, Oldest: Version{0, 1, 0}}
+var present = Binary{Own: Version{0, 1, 1}, Oldest: Version{0, 1, 0}}
 
 // feature is what is known of a Feature.
 type feature struct {
@@ -23,7 +25,8 @@ type feature struct {
 
 // known is the features of this release, in the order of the constants; versions never go down.
 var known = [released]feature{
-	Base: {"base", Version{0, 1, 0}},
+	Base:      {"base", Version{0, 1, 0}},
+	Witnesses: {"witnesses", Version{0, 1, 1}},
 }
 
 // features is every Feature.

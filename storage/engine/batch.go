@@ -163,6 +163,44 @@ func (b *Batch) ApplyRepr(repr []byte) error {
 	return b.b.Apply(b.repr, nil)
 }
 
+// ApplyReprOf is ApplyRepr for the changes of some keys: a change of a span counts by its first key. For a lock, the key is that of its entry.
+func (b *Batch) ApplyReprOf(repr []byte, keep func(k keys.Key) bool) error {
+	if len(repr) < reprHeader {
+		return fmt.Errorf("engine: %d bytes are no batch", len(repr))
+	}
+	if binary.LittleEndian.Uint32(repr[8:]) == 0 {
+		return nil
+	}
+	var whole pebble.Batch
+	if err := whole.SetRepr(repr); err != nil {
+		return err
+	}
+	for rd := whole.Reader(); ; {
+		kind, raw, value, ok, err := rd.Next()
+		if err != nil || !ok {
+			return err
+		}
+		if !keep(keys.Key(raw)) {
+			continue
+		}
+		switch kind {
+		case pebble.InternalKeyKindSet:
+			err = b.b.Set(raw, value, nil)
+		case pebble.InternalKeyKindDelete:
+			err = b.b.Delete(raw, nil)
+		case pebble.InternalKeyKindSingleDelete:
+			err = b.b.SingleDelete(raw, nil)
+		case pebble.InternalKeyKindRangeDelete:
+			err = b.b.DeleteRange(raw, value, nil)
+		default:
+			err = fmt.Errorf("engine: a change of kind %s in a batch", kind)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // Apply appends the changes of another batch.
 func (b *Batch) Apply(o *Batch) error {
 	if o.b.Empty() {
