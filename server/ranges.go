@@ -86,6 +86,9 @@ func (r ranges) Ranges(ctx context.Context, start, end []byte) ([]session.RangeR
 			if d.Type == kv.NonVoter || d.Type == kv.VoterDemoting {
 				row.NonVoters = append(row.NonVoters, d.Node)
 			}
+			if d.Witness {
+				row.Witnesses = append(row.Witnesses, d.Node)
+			}
 			e, _ := r.n.cluster.Get(d.Node)
 			row.Localities = append(row.Localities, e.Locality.String())
 		}

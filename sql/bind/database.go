@@ -94,13 +94,19 @@ func truth(value string, def bool) bool {
 	return false
 }
 
-// alterDatabase binds PostgreSQL's options of ALTER DATABASE, none of which changes anything, and the survival goals of super regions.
+// alterDatabase binds PostgreSQL's options of ALTER DATABASE, none of which changes anything, the survival goals of super regions, and witness regions.
 func (b *builder) alterDatabase(n *parse.AlterDatabase) Statement {
 	if s := n.Super; s != nil {
 		if s.Regions > catalog.MaxSurvival {
 			b.fail(sqlstate.FeatureNotSupported, nil, "a database survives the failure of at most %d regions", catalog.MaxSurvival)
 		}
 		return &AlterDatabase{Name: n.Name, Region: &SetSuperSurvival{Name: s.Name, Goal: catalog.Survival(s.Regions), Inherit: s.Inherit}}
+	}
+	if w := n.Witness; w != nil {
+		if w.Verb == "DROP" {
+			return &AlterDatabase{Name: n.Name, Region: &DropWitnessRegion{Region: w.Region, IfExists: w.Unless}}
+		}
+		return &AlterDatabase{Name: n.Name, Region: &SetWitnessRegion{Region: w.Region, Replace: w.Verb == "SET", IfNotExists: w.Unless}}
 	}
 	db, err := b.View.Database(b.ctx, n.Name)
 	check(err)

@@ -17,7 +17,7 @@ import (
 // databaseRegions binds the clauses of regions of CREATE DATABASE; nil if there are none.
 func (b *builder) databaseRegions(n *tree.CreateDatabase) *DatabaseRegions {
 	r := &DatabaseRegions{Primary: string(n.PrimaryRegion), Secondary: string(n.SecondaryRegion), Restricted: n.Placement == tree.DataPlacementRestricted,
-		Placed: n.Placement != tree.DataPlacementUnspecified}
+		Placed: n.Placement != tree.DataPlacementUnspecified, Witness: b.stmt.WitnessRegion}
 	r.Survival = b.survival(n.SurvivalGoal)
 	if n.SuperRegion.Name != "" {
 		r.Super = append(r.Super, b.superRegion(n.SuperRegion.Name, n.SuperRegion.Regions))
@@ -29,8 +29,8 @@ func (b *builder) databaseRegions(n *tree.CreateDatabase) *DatabaseRegions {
 		r.Regions = append(r.Regions, string(m))
 	}
 	if r.Primary == "" {
-		if len(r.Regions) > 0 || r.Secondary != "" || len(r.Super) > 0 || n.SurvivalGoal != tree.SurvivalGoalDefault || n.Placement != tree.DataPlacementUnspecified {
-			raise(sqlstate.New(sqlstate.InvalidDatabaseDefinition, "PRIMARY REGION must be specified if REGIONS, SURVIVE, PLACEMENT, SECONDARY REGION or SUPER REGION is").
+		if len(r.Regions) > 0 || r.Secondary != "" || len(r.Super) > 0 || n.SurvivalGoal != tree.SurvivalGoalDefault || n.Placement != tree.DataPlacementUnspecified || r.Witness != "" {
+			raise(sqlstate.New(sqlstate.InvalidDatabaseDefinition, "PRIMARY REGION must be specified if REGIONS, SURVIVE, PLACEMENT, SECONDARY REGION, WITNESS REGION or SUPER REGION is").
 				WithHint("Add PRIMARY REGION."))
 		}
 		return nil
@@ -177,6 +177,19 @@ type SetSecondaryRegion struct{ Region string }
 // DropSecondaryRegion removes the secondary region's role; the region remains.
 type DropSecondaryRegion struct{ IfExists bool }
 
+// SetWitnessRegion gives the database a witness region; unless Replace, it has none yet.
+type SetWitnessRegion struct {
+	Region      string
+	Replace     bool
+	IfNotExists bool
+}
+
+// DropWitnessRegion takes the witness region away. Region is its name, or empty.
+type DropWitnessRegion struct {
+	Region   string
+	IfExists bool
+}
+
 // AddSuperRegion makes a super region.
 type AddSuperRegion struct{ Super catalog.SuperRegion }
 
@@ -213,6 +226,17 @@ func (*SetSecondaryRegion) Tag() string { return "SET SECONDARY REGION" }
 
 // Tag implements RegionAction.
 func (*DropSecondaryRegion) Tag() string { return "DROP SECONDARY REGION" }
+
+// Tag implements RegionAction.
+func (a *SetWitnessRegion) Tag() string {
+	if a.Replace {
+		return "SET WITNESS REGION"
+	}
+	return "ADD WITNESS REGION"
+}
+
+// Tag implements RegionAction.
+func (*DropWitnessRegion) Tag() string { return "DROP WITNESS REGION" }
 
 // Tag implements RegionAction.
 func (*AddSuperRegion) Tag() string { return "ADD SUPER REGION" }

@@ -27,8 +27,8 @@ func (b *builder) showRegions(n *parse.Show) Statement {
 		case "CLUSTER":
 			return b.sub("SELECT region, zones FROM meridian_internal.regions ORDER BY 1", nil)
 		case "DATABASE":
-			return b.sub(`SELECT database_name AS database, region, is_primary AS "primary", is_secondary AS secondary, zones
-				FROM meridian_internal.database_regions WHERE database_name = `+of()+` ORDER BY is_primary DESC, region`, nil)
+			return b.sub(`SELECT database_name AS database, region, is_primary AS "primary", is_secondary AS secondary, zones, is_witness AS witness
+				FROM meridian_internal.database_regions WHERE database_name = `+of()+` ORDER BY is_witness, is_primary DESC, region`, nil)
 		case "ALL DATABASES":
 			return b.sub("SELECT name AS database_name, regions, primary_region, secondary_region FROM meridian_internal.databases ORDER BY 1", nil)
 		}

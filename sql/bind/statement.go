@@ -152,6 +152,7 @@ type DatabaseRegions struct {
 	Primary, Secondary string
 	Regions            []string
 	Survival           catalog.Survival
+	Witness            string
 	// Restricted is PLACEMENT RESTRICTED, and Placed says that there is a clause PLACEMENT.
 	Restricted, Placed bool
 	Super              []catalog.SuperRegion

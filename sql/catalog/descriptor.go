@@ -66,6 +66,9 @@ type Database struct {
 	// SecondaryRegion is where leaseholders go while the primary region is gone; empty: none.
 	SecondaryRegion string `json:",omitempty"`
 	Regions         []string
+	// WitnessRegion has a voter without users' data of each range, if the database survives the failure of one of its two regions (Witnessed); it is not
+	// one of Regions. Empty: none.
+	WitnessRegion string `json:",omitempty"`
 	// Changing are those of Regions that are being added or dropped. Replicas may be there, and no new rows or tables may have their home there; the enum
 	// has their values as readable or leaving ones.
 	Changing []string `json:",omitempty"`

@@ -85,6 +85,11 @@ type SuperRegion struct {
 // MultiRegion reports whether the database has regions.
 func (d *Database) MultiRegion() bool { return d.PrimaryRegion != "" }
 
+// Witnessed reports whether ranges have a witness: the database has two regions and survives the failure of either. With three it needs none.
+func (d *Database) Witnessed() bool {
+	return d.WitnessRegion != "" && d.Survival == SurviveRegion && len(d.Regions) == 2
+}
+
 // HasRegion reports whether a region is one of the database's.
 func (d *Database) HasRegion(region string) bool { return slices.Contains(d.Regions, region) }
 
@@ -135,6 +140,8 @@ type ZoneConfig struct {
 	GlobalReads *bool  `json:",omitempty"`
 	// Confined says that no replica is where none of Constraints holds (placement.Zone): of rows of super regions. No statement names it.
 	Confined *bool `json:",omitempty"`
+	// Witness is where a voter without data is (placement.Zone): of databases with a witness region. No statement names it, and no descriptor has it.
+	Witness *placement.Conjunction `json:",omitempty"`
 }
 
 // Over is the configuration with the fields that it does not have taken from another. Either may be nil.
@@ -155,6 +162,7 @@ func (c *ZoneConfig) Over(under *ZoneConfig) *ZoneConfig {
 	inherit(&out.RangeMaxBytes, under.RangeMaxBytes)
 	inherit(&out.GCSeconds, under.GCSeconds)
 	inherit(&out.GlobalReads, under.GlobalReads)
+	inherit(&out.Witness, under.Witness)
 	if c.Constraints == nil { // it is about those
 		inherit(&out.Confined, under.Confined)
 	}

@@ -72,6 +72,9 @@ func (c *cursor) alterDatabase() (node any, err error) {
 	if a.Super, err = c.superSurvival(); err != nil || a.Super != nil {
 		return a, err
 	}
+	if a.Witness, err = c.witnessRegion(); err != nil || a.Witness != nil {
+		return a, err
+	}
 	switch {
 	case c.is("set") && !c.isAt(1, "tablespace") && !c.isAt(1, "primary") && !c.isAt(1, "secondary"), c.is("reset"):
 		a.Set, a.Reset, err = c.initialSetting()
@@ -117,6 +120,40 @@ type AlterDatabase struct {
 	Options []StorageOption
 	// Super is the survival goal of a super region; nil: the statement is another one.
 	Super *SuperSurvival
+	// Witness is about the witness region; nil: the statement is another one.
+	Witness *WitnessRegion
+}
+
+// WitnessRegion is {ADD | SET | DROP} WITNESS REGION. Region may be empty in DROP; Unless is IF NOT EXISTS of ADD and IF EXISTS of DROP.
+type WitnessRegion struct {
+	Verb   string
+	Region string
+	Unless bool
+}
+
+// witnessRegion parses {ADD [IF NOT EXISTS] | SET} WITNESS REGION name, and DROP WITNESS REGION [IF EXISTS] [name]; nil if the statement is another one.
+func (c *cursor) witnessRegion() (*WitnessRegion, error) {
+	if !c.isAt(1, "witness") || !c.isAt(2, "region") {
+		return nil, nil
+	}
+	w := &WitnessRegion{}
+	switch {
+	case c.accept("add", "witness", "region"):
+		w.Verb, w.Unless = "ADD", c.accept("if", "not", "exists")
+	case c.accept("set", "witness", "region"):
+		w.Verb = "SET"
+		c.acceptOp("=")
+	case c.accept("drop", "witness", "region"):
+		w.Verb, w.Unless = "DROP", c.accept("if", "exists")
+		if c.done() {
+			return w, nil
+		}
+	default:
+		return nil, nil
+	}
+	var err error
+	w.Region, err = c.ident()
+	return w, err
 }
 
 // SuperSurvival is ALTER SUPER REGION name SURVIVE: the number of regions whose failure is survived, zero for a zone, or the database's goal.
@@ -172,13 +209,22 @@ func surviveRegions(src string, toks []Token, at int) (n, to int, err error) {
 	return n, at + 2, nil
 }
 
-// regionClauses keeps the number of SURVIVE n REGIONS FAILURE in the statement, and cuts it out of the grammar's text.
+// regionClauses keeps the number of SURVIVE n REGIONS FAILURE and the name of WITNESS REGION in the statement, and cuts them out of the grammar's text.
 func regionClauses(s *Statement, toks []Token) (cuts []cut, err error) {
 	src := s.Source
 	for i := 2; i+2 < len(toks); i++ {
 		if isWord(toks[i], src, "witness") && isWord(toks[i+1], src, "region") {
-			return nil, sqlstate.New(sqlstate.FeatureNotSupported, "witness regions are not supported").
-				WithHint("Add the region as an ordinary one: to survive the failure of a region, a database needs three.").At(CharPos(src, int(toks[i].Pos)))
+			c := &cursor{src: src, toks: toks, i: i + 2}
+			c.acceptOp("=")
+			if s.WitnessRegion != "" {
+				return nil, sqlstate.New(sqlstate.SyntaxError, "conflicting or redundant options").At(CharPos(src, int(toks[i].Pos)))
+			}
+			if s.WitnessRegion, err = c.ident(); err != nil {
+				return nil, err
+			}
+			cuts = append(cuts, cut{from: i, to: c.i})
+			i = c.i - 1
+			continue
 		}
 		if !isWord(toks[i], src, "survive") {
 			continue

@@ -45,6 +45,8 @@ type Statement struct {
 	Force    bool
 	// SurviveRegions is the number of SURVIVE n REGIONS FAILURE; zero: the clause names none.
 	SurviveRegions int
+	// WitnessRegion is that of CREATE DATABASE; empty: there is none.
+	WitnessRegion string
 	// OnCommit is the clause of CREATE TABLE; NoData is WITH NO DATA of CREATE TABLE AS.
 	OnCommit OnCommit
 	NoData   bool

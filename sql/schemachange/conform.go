@@ -35,8 +35,10 @@ const (
 	conformPatience = time.Minute
 )
 
-// forbids reports whether a database keeps replicas out of some of its regions.
-func forbids(db *catalog.Database) bool { return db.Restricted || len(db.SuperRegions) > 0 }
+// forbids reports whether a database keeps replicas out of some regions: its own, or that of its witnesses, where no rows may be.
+func forbids(db *catalog.Database) bool {
+	return db.Restricted || len(db.SuperRegions) > 0 || db.Witnessed()
+}
 
 // conform waits until the ranges of spans violate no constraint, and says how many still do if that takes too long. It calls progress meanwhile, with a fraction.
 func (e *Executor) conform(ctx context.Context, spans []keys.Span, progress func(float64) error) (left int, err error) {

@@ -44,7 +44,14 @@ func (c *change) alterRegions(id catalog.ID, action bind.RegionAction) error {
 		if !db.MultiRegion() {
 			return c.needsPrimary(db, "a survival goal")
 		}
-		db.Survival = a.Goal
+		had := db.Witnessed()
+		if db.Survival = a.Goal; db.Witnessed() && !had {
+			c.awaitPlacement(db.ID, 0)
+		}
+	case *bind.SetWitnessRegion:
+		return c.addWitness(db, a)
+	case *bind.DropWitnessRegion:
+		return c.dropWitness(db, a)
 	case *bind.SetPlacement:
 		if err := c.mayUseRegions(false, true); err != nil {
 			return err
@@ -439,7 +446,7 @@ func (c *change) dropLastRegion(db *catalog.Database) error {
 		return err
 	}
 	c.dropType(db.RegionEnum)
-	db.PrimaryRegion, db.SecondaryRegion, db.Regions, db.Changing, db.SuperRegions = "", "", nil, nil, nil
+	db.PrimaryRegion, db.SecondaryRegion, db.WitnessRegion, db.Regions, db.Changing, db.SuperRegions = "", "", "", nil, nil, nil
 	db.RegionEnum, db.Survival, db.Restricted, db.Extensions = 0, catalog.SurviveZone, false, nil
 	return nil
 }

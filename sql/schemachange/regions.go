@@ -27,6 +27,11 @@ func (c *change) giveRegions(db *catalog.Database, r *bind.DatabaseRegions) erro
 	}
 	db.PrimaryRegion, db.SecondaryRegion, db.Regions, db.SuperRegions = r.Primary, r.Secondary, r.Regions, r.Super
 	db.Survival, db.Restricted = r.Survival, r.Restricted
+	if r.Witness != "" {
+		if err := c.setWitness(db, r.Witness); err != nil {
+			return err
+		}
+	}
 	if err := validRegions(db); err != nil {
 		return err
 	}
@@ -83,9 +88,12 @@ func (c *change) mustBeRegion(region string) error {
 // validRegions refuses combinations of a database's regions, goal and placement.
 func validRegions(db *catalog.Database) error {
 	goal, of := db.Survival, len(db.Regions)
-	if goal != catalog.SurviveZone && of < goal.Regions() {
+	if err := validWitness(db); err != nil {
+		return err
+	}
+	if goal != catalog.SurviveZone && of < goal.Regions() && !db.Witnessed() {
 		return sqlstate.New(sqlstate.InvalidName, "at least %d regions are required for surviving %s", goal.Regions(), failure(goal)).
-			WithHint("Add regions to the database by ALTER DATABASE %s ADD REGION <region>, or use SURVIVE ZONE FAILURE.", quoteIdent(db.Name))
+			WithHint("Add regions to the database by ALTER DATABASE %s ADD REGION <region>, or use SURVIVE ZONE FAILURE%s.", quoteIdent(db.Name), orWitness(goal))
 	}
 	if db.Restricted && goal != catalog.SurviveZone {
 		return sqlstate.New(sqlstate.InvalidDatabaseDefinition, "PLACEMENT RESTRICTED can't be combined with SURVIVE REGION FAILURE").

@@ -19,7 +19,7 @@ func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		synctest.Test(t, func(t *testing.T) {
 			nodes := threeRegions()
-			if strings.HasSuffix(path, "/regions") {
+			if strings.HasSuffix(path, "/regions") || strings.HasSuffix(path, "/witness") {
 				nodes = inRegions("ap-1", "eu-1", "us-1", "us-2", "us-3")
 			}
 			if strings.HasSuffix(path, "/system_zones") {

@@ -47,6 +47,8 @@ type RangeRow struct {
 	Localities  []string
 	// NonVoters are the non-voting nodes among Replicas.
 	NonVoters []kv.NodeID
+	// Witnesses are those that vote without having the rows.
+	Witnesses []kv.NodeID
 	Bytes     int64
 	// WantedVoters is the number of voters that the range should have, LiveVoters the number of those on live nodes. State is "ok",
 	// "under-replicated" or "unavailable".

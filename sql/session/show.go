@@ -22,7 +22,7 @@ func showColumns(c *bind.Show) []result.Column {
 	switch c.What {
 	case "RANGES":
 		return []result.Column{text("start_key"), text("end_key"), i8("range_id"), i8("range_size"), i8("lease_holder"),
-			text("lease_holder_region"), text("replicas"), text("replica_localities"), text("non_voting_replicas")}
+			text("lease_holder_region"), text("replicas"), text("replica_localities"), text("non_voting_replicas"), text("witness_replicas")}
 	case "CREATE TABLE", "CREATE VIEW", "CREATE SEQUENCE", "CREATE":
 		return []result.Column{text("table_name"), text("create_statement")}
 	}
@@ -69,11 +69,14 @@ func showRanges(ctx context.Context, ranges Ranges, r rights, c *bind.Show, w *r
 		if clip { // a range may begin or end at a row of another table
 			r.Start, r.End = maxKey(r.Start, span.Start), minKey(r.End, span.End)
 		}
-		var replicas, places, silent []string
+		var replicas, places, silent, witnesses []string
 		for i, n := range r.Replicas {
 			replicas = append(replicas, strconv.Itoa(int(n)))
 			if slices.Contains(r.NonVoters, n) {
 				silent = append(silent, strconv.Itoa(int(n)))
+			}
+			if slices.Contains(r.Witnesses, n) {
+				witnesses = append(witnesses, strconv.Itoa(int(n)))
 			}
 			if i < len(r.Localities) {
 				places = append(places, r.Localities[i])
@@ -82,7 +85,7 @@ func showRanges(ctx context.Context, ranges Ranges, r rights, c *bind.Show, w *r
 		err := w.row(types.NewString(keys.PrettyPrint(r.Start)), types.NewString(keys.PrettyPrint(r.End)), types.NewInt(int64(r.ID)),
 			types.NewInt(r.Bytes), types.NewInt(int64(r.Leaseholder)), types.NewString(ranges.Region(r.Leaseholder)),
 			types.NewString("{"+strings.Join(replicas, ",")+"}"), types.NewString("{"+strings.Join(places, ",")+"}"),
-			types.NewString("{"+strings.Join(silent, ",")+"}"))
+			types.NewString("{"+strings.Join(silent, ",")+"}"), types.NewString("{"+strings.Join(witnesses, ",")+"}"))
 		if err != nil {
 			return err
 		}

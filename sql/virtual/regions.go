@@ -85,7 +85,10 @@ func internalDatabaseRegions(r *reading) error {
 	dbs, err := r.view.Databases(r.ctx)
 	for _, d := range dbs {
 		for _, g := range d.Regions {
-			r.add("database_name", d.Name, "region", g, "is_primary", g == d.PrimaryRegion, "is_secondary", g == d.SecondaryRegion, "zones", list(places[g]))
+			r.add("database_name", d.Name, "region", g, "is_primary", g == d.PrimaryRegion, "is_secondary", g == d.SecondaryRegion, "zones", list(places[g]), "is_witness", false)
+		}
+		if g := d.WitnessRegion; g != "" {
+			r.add("database_name", d.Name, "region", g, "is_primary", false, "is_secondary", false, "zones", list(places[g]), "is_witness", true)
 		}
 	}
 	return err
@@ -130,6 +133,9 @@ func createDatabase(d *catalog.Database) string {
 	}
 	b.WriteString(" PRIMARY REGION " + quoted(d.PrimaryRegion) + " REGIONS = " + quotedList(d.Regions) +
 		" SURVIVE " + strings.ToUpper(d.Survival.String()) + " FAILURE")
+	if d.WitnessRegion != "" {
+		b.WriteString(" WITNESS REGION " + quoted(d.WitnessRegion))
+	}
 	if d.Restricted {
 		b.WriteString(" PLACEMENT RESTRICTED")
 	}

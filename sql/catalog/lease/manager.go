@@ -235,6 +235,9 @@ func (m *Manager) readAll(ctx context.Context) (s *Snapshot, at clock.Timestamp,
 	return s, at, err
 }
 
+// Active reports whether the node may write what a feature introduces.
+func (m *Manager) Active(f version.Feature) bool { return m.o.Version.Active(f) }
+
 // keepTenure renews the tenure, and takes up another when it was lost.
 func (m *Manager) keepTenure(ctx context.Context) {
 	pause := m.o.Duration / renewals

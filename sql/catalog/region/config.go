@@ -1,6 +1,8 @@
 package region
 
 import (
+	"slices"
+
 	"meridian/placement"
 	"meridian/sql/catalog"
 )
@@ -61,6 +63,16 @@ func home(db *catalog.Database, region string, global bool) *catalog.ZoneConfig 
 	each := make([]placement.Conjunction, 0, len(members))
 	for _, m := range members {
 		each = append(each, in(m, 1))
+	}
+	if db.Witnessed() {
+		// Two voters in each of the two regions, and none elsewhere: the fifth is the witness.
+		for i := range each {
+			each[i] = in(members[i], homeVoters)
+		}
+		c.NumVoters, c.NumReplicas = value(regionVoters-1), value(regionVoters-1)
+		c.Constraints, c.VoterConstraints = &each, value(slices.Clone(each))
+		c.Witness = value(in(db.WitnessRegion, 0))
+		return c
 	}
 	if survival != catalog.SurviveZone {
 		// Of two regions and more that may fail, each one has a voter at most: diversity sees to that.
@@ -168,6 +180,9 @@ func Zone(c *catalog.ZoneConfig, cluster placement.Zone) placement.Zone {
 	if c.LeasePreferences != nil {
 		z.LeasePreferences = *c.LeasePreferences
 	}
+	if c.Witness != nil {
+		z.Witness = c.Witness
+	}
 	set(&z.RangeMinBytes, c.RangeMinBytes)
 	set(&z.RangeMaxBytes, c.RangeMaxBytes)
 	if c.GCSeconds != nil {
@@ -186,5 +201,11 @@ func set[T any](field *T, from *T) {
 
 // Confined reports whether rows of a table may not leave their regions: values of them are not to be kept where the catalogue is.
 func Confined(db *catalog.Database, t *catalog.Table) bool {
-	return db != nil && db.MultiRegion() && t.Locality.Kind != catalog.Global && (db.Restricted || len(db.SuperRegions) > 0)
+	switch {
+	case db == nil || !db.MultiRegion():
+		return false
+	case db.Witnessed(): // the catalogue is also in the witness region
+		return true
+	}
+	return t.Locality.Kind != catalog.Global && (db.Restricted || len(db.SuperRegions) > 0)
 }

@@ -62,6 +62,9 @@ func describeZone(z placement.Zone) string {
 			out += "; " + part.name + ": " + describe(part.cs)
 		}
 	}
+	if z.Witness != nil {
+		out += "; witness: " + describe([]placement.Conjunction{*z.Witness})
+	}
 	if z.GlobalReads {
 		out += "; global reads"
 	}
@@ -111,6 +114,8 @@ func TestConfigurations(t *testing.T) {
 						t.Fatal(err)
 					}
 					db.Survival = s
+				case "witness":
+					db.WitnessRegion = a.Vals[0]
 				case "restricted":
 					db.Restricted = true
 				case "super":
