@@ -48,7 +48,7 @@ func regionOf(c *simcluster.Cluster, n kv.NodeID) string {
 	return "?"
 }
 
-// placesOf describes where the ranges of a table are: voters by region, non-voters in parentheses, the leaseholder's region at the end.
+// placesOf describes where the ranges of a table are: voters by region, non-voters in parentheses, witnesses in brackets, the leaseholder's region at the end.
 func placesOf(t *testing.T, c *simcluster.Cluster, conn *pgx.Conn, table string) string {
 	t.Helper()
 	var id uint32
@@ -70,6 +70,9 @@ func placesOf(t *testing.T, c *simcluster.Cluster, conn *pgx.Conn, table string)
 			p := regionOf(c, r.Node)
 			if r.Type != kv.Voter {
 				p = "(" + p + ")"
+			}
+			if r.Witness {
+				p = "[" + p + "]"
 			}
 			places[p]++
 		}
