@@ -50,7 +50,7 @@ func (c *change) setWitness(db *catalog.Database, witness string) error {
 			WithDetail("A witness makes two regions survive the failure of either; three and more do by themselves.")
 	}
 	// Its log has users' bytes for a moment (I8).
-	effective, _ := region.Effective(region.Object{Database: db}.Layers(c.view.Zones(), c.cluster()))
+	effective, _ := region.Effective(region.Object{Database: db}.Layers(c.view.Zones(), c.cluster(), catalog.SurviveZone))
 	z := region.Zone(effective, c.cluster())
 	there := placement.Node{Locality: cluster.Locality{{Key: "region", Value: witness}}}
 	for _, l := range [][]placement.Conjunction{z.Constraints, z.VoterConstraints} {
