@@ -220,8 +220,8 @@ func TestWitnessRegion(t *testing.T) {
 	})
 }
 
-// TestWitnessHasTheNewest: region B is cut off while region A writes with the witness' votes; then A is lost, and B comes back. What A has acknowledged is in the
-// witness' log alone, since it is not truncated meanwhile (replica.R12), so that B gets it from there.
+// TestWitnessHasTheNewest: region B is cut off while region A writes with the witness' votes; then A is lost, and B comes back. The writes that A has
+// acknowledged are in the witness' log alone, which is not truncated meanwhile (replica.R12), so B gets them from there.
 func TestWitnessHasTheNewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := threeContinents(t)
