@@ -222,7 +222,6 @@ func (s *Store) LeaseChanged(r *replica.Replica, l lease.Lease, held bool) {
 		e.leader.LeaseChanged(l, held)
 		if held {
 			s.lookAgain()
-			s.LookAt(r.RangeID())
 		}
 	}
 }

@@ -98,8 +98,8 @@ func (q *queues) init() {
 	q.wake, q.due = make(chan struct{}, 1), make(map[kv.RangeID]bool)
 }
 
-// LookAt has the queue look at some ranges now, as far as their leases are here, for changes that are urgent: a statement waits for the places of its rows, a range has been
-// split, or a lease has come.
+// LookAt has the queue look at some ranges now, as far as their leases are here, for changes that are urgent: a statement waits for the places of its rows, or a range has been
+// split.
 func (s *Store) LookAt(ids ...kv.RangeID) {
 	if s.o.QueueInterval > 0 && s.dueLater(ids...) > 0 {
 		s.wakeQueue()

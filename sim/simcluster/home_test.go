@@ -69,7 +69,7 @@ func TestEnforceHomeRegion(t *testing.T) {
 		} {
 			for i, conn := range []*pgx.Conn{east, europe} {
 				want := []string{x.east, x.europe}[i]
-				for attempt := range 2 { // the first finds out where ranges are
+				for attempt := range 3 { // the others find out where ranges are; after the first of them another index may look nearer
 					time.Sleep(time.Second)
 					begun := time.Now()
 					_, err := conn.Exec(ctx, x.sql)
@@ -91,7 +91,7 @@ func TestEnforceHomeRegion(t *testing.T) {
 					if code != want {
 						t.Errorf("%s from gateway %d: %v, want %q", x.sql, i, err, want)
 					}
-					if attempt > 0 && took > 20*time.Millisecond {
+					if attempt > 1 && took > 20*time.Millisecond {
 						t.Errorf("%s from gateway %d took %v", x.sql, i, took)
 					}
 				}

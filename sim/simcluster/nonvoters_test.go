@@ -2,10 +2,13 @@ package simcluster_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"meridian/sim/simcluster"
 )
@@ -32,7 +35,7 @@ func TestNonVotersBySQL(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					non = v[len(v)-1].(string) // {4,5}
+					non = v[slices.IndexFunc(rows.FieldDescriptions(), func(f pgconn.FieldDescription) bool { return f.Name == "non_voting_replicas" })].(string) // {4,5}
 				}
 				if err := rows.Err(); err != nil {
 					t.Fatal(err)
