@@ -66,7 +66,11 @@ func TestLookAt(t *testing.T) {
 			n.start(i == 0)
 		}
 		check(t, c.put("a", "1"))
-		time.Sleep(10 * time.Second) // the ranges get three voters each, since their leases have come
+		time.Sleep(10 * time.Second)
+		for range 10 { // the ranges get three voters each
+			c.leaseholder(2).store.LookAt(1, 2)
+			time.Sleep(time.Second)
+		}
 		boundaries.on.Store(true)
 		time.Sleep(10 * time.Second)
 		at := c.leaseholder(2).store
