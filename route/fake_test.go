@@ -68,6 +68,19 @@ func (c *fakeCluster) delay(d time.Duration) {
 	c.slow = d
 }
 
+// change changes the cluster while lookups may go on in the background.
+func (c *fakeCluster) change(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+}
+
+// lost reports whether a request, or its answer, is lost on the way.
+func (c *fakeCluster) lost(answer bool) (lost bool) {
+	c.change(func() { lost = c.lose != nil && c.lose(answer) })
+	return lost
+}
+
 // place gives a range replicas on nodes, and updates the index.
 func (c *fakeCluster) place(r *fakeRange, nodes ...kv.NodeID) {
 	r.desc.Replicas = nil
@@ -289,7 +302,7 @@ var errLost = errors.New("connection reset")
 func (r remote) CallClass(ctx context.Context, _ transport.Class, to kv.NodeID, method string, req []byte) ([]byte, error) {
 	c := r.c
 	c.mu.Lock()
-	down, slow, lose := c.down[to], c.slow, c.lose
+	down, slow := c.down[to], c.slow
 	c.mu.Unlock()
 	if down || method != route.Method {
 		return nil, &transport.UnreachableError{Node: to, Err: errLost}
@@ -299,11 +312,11 @@ func (r remote) CallClass(ctx context.Context, _ transport.Class, to kv.NodeID, 
 			return nil, err
 		}
 	}
-	if lose != nil && lose(false) {
+	if c.lost(false) {
 		return nil, &transport.UnreachableError{Node: to, Sent: true, Err: errLost}
 	}
 	reply, err := route.Serve(route.Options{Local: store{c, to}, Clock: c.clock})(ctx, 0, bytes.Clone(req))
-	if lose != nil && lose(true) {
+	if c.lost(true) {
 		return nil, &transport.UnreachableError{Node: to, Sent: true, Err: errLost}
 	}
 	return reply, err

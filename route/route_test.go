@@ -71,7 +71,7 @@ func shaken(t *testing.T, seed uint64) {
 		for range d.IntN(3) {
 			c.shake(d, anyKey)
 		}
-		delete(c.down, self)
+		c.change(func() { delete(c.down, self) })
 		switch d.IntN(5) {
 		case 0: // one write
 			i := d.IntN(100)
@@ -165,7 +165,7 @@ func TestLostAnswers(t *testing.T) {
 		s := c.gateway(0)
 		ctx := context.Background()
 		d := rand.New(rand.NewPCG(1, 1))
-		c.lose = func(answer bool) bool { return d.IntN(6) == 0 }
+		c.change(func() { c.lose = func(bool) bool { return d.IntN(6) == 0 } })
 		sure, unsure := 0, 0
 		for range 300 {
 			_, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AddRequest{Key: key(1), Delta: 1}}})
@@ -217,7 +217,7 @@ func TestCommits(t *testing.T) {
 		if !s.OneRange(key(1), key(50)) {
 			t.Error("the range is not remembered")
 		}
-		c.split(key(30))
+		c.change(func() { c.split(key(30)) })
 		var phase *kv.OnePhaseError
 		if _, err := send(&kv.EndTxnRequest{OnePhase: true}, 1, 50); !errors.As(err, &phase) {
 			t.Errorf("one phase over two ranges: %v", err)
@@ -235,19 +235,22 @@ func TestCommits(t *testing.T) {
 		}
 		// The answer is lost, then the range splits: what became of the first attempt is not known.
 		calls := 0
-		c.lose = func(answer bool) bool {
-			if calls++; answer && calls == 2 {
-				c.split(key(10))
-				return true
+		synctest.Wait() // the first range is looked up in the background
+		c.change(func() {
+			c.lose = func(answer bool) bool {
+				if calls++; answer && calls == 2 {
+					c.split(key(10))
+					return true
+				}
+				return false
 			}
-			return false
-		}
+		})
 		var ambiguous *kv.AmbiguousError
 		if _, err := send(&kv.EndTxnRequest{OnePhase: true}, 1, 20); !errors.As(err, &ambiguous) {
 			t.Errorf("one phase, lost: %v", err)
 		}
 		// A lost answer alone is no reason to give up.
-		calls = 0
+		c.change(func() { calls = 0 })
 		if _, err := send(&kv.EndTxnRequest{OnePhase: true}, 1, 2); err != nil {
 			t.Errorf("one phase, sent again: %v", err)
 		}
@@ -268,12 +271,10 @@ func TestDividedAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c.split(key(55)) // of which the gateway has not heard
-		c.lose = func(answer bool) bool {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			return answer && c.seen["put"] > 1 // the first put is that of the record's range
-		}
+		c.change(func() { c.split(key(55)) }) // the gateway has not heard of it
+		c.change(func() {
+			c.lose = func(answer bool) bool { return answer && c.seen["put"] > 1 } // the first put is that of the record's range
+		})
 		now := c.clock.Now()
 		tx := &kv.Txn{TxnMeta: kv.TxnMeta{ID: kv.TxnID{1}, Anchor: key(1), WriteTimestamp: now}, ReadTimestamp: now}
 		b := &kv.Batch{Header: kv.Header{Txn: tx}}
