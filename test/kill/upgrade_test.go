@@ -103,18 +103,18 @@ func TestUpgrade(t *testing.T) {
 
 	limit, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	refused := func(why string, args ...string) {
+	refused := func(why *regexp.Regexp, args ...string) {
 		t.Helper()
 		args = append([]string{"start", "--insecure", "--listen", "127.0.0.1:0", "--sql", "127.0.0.1:0", "--http", ""}, args...)
 		out, err := exec.CommandContext(limit, present, args...).CombinedOutput()
-		if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 1 || !strings.Contains(string(out), why) {
+		if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 1 || !why.Match(out) {
 			t.Errorf("%v: %v: %s; want %q", args, err, out, why)
 		}
 	}
 	if err := c.Nodes[2].Stop(limit); err != nil {
 		t.Error(err)
 	}
-	why := "the binary of this node is too old: it has version 0.1, and the cluster is upgraded to 0.2; start it with a binary of version 0.2 or later"
+	why := regexp.MustCompile(`the binary of this node is too old: it has version 0\.1(-\d+)?, and the cluster is upgraded to 0\.2; start it with a binary of version 0\.2 or later`)
 	refused(why, "--store", c.Nodes[2].Store())
 	refused(why, "--store", t.TempDir(), "--join", c.Nodes[0].Addr)
 }
