@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"meridian/clock"
@@ -180,16 +181,26 @@ func (k *regionsCampaign) checkPlaced(starts []keys.Key) {
 		id := k.c.Node(i).NodeID()
 		nodes[id] = &placement.Node{Node: id, Locality: l}
 	}
-	for _, start := range starts {
+	// Each of these reads is a round trip or two, so they are made side by side.
+	histories := make([][]rowVersion, len(starts))
+	var readers sync.WaitGroup
+	turn := make(chan struct{}, 16)
+	for i, start := range starts {
 		if start.Less(keys.TableKey(catalog.FirstUserID)) {
 			continue
 		}
-		key := keys.RangeDescriptorKey(start)
-		versions, err := versionsOf(ctx, db, keys.Span{Start: key, End: key.Next()}, since)
-		if err != nil {
-			k.problem("the history of a range: %v", err)
-			return
-		}
+		readers.Go(func() {
+			turn <- struct{}{}
+			defer func() { <-turn }()
+			key := keys.RangeDescriptorKey(start)
+			var err error
+			if histories[i], err = versionsOf(ctx, db, keys.Span{Start: key, End: key.Next()}, since); err != nil {
+				k.problem("the history of a range: %v", err)
+			}
+		})
+	}
+	readers.Wait()
+	for _, versions := range histories {
 		for i := 1; i < len(versions); i++ {
 			old, err1 := kv.DecodeRangeDescriptor(versions[i-1].row.Value)
 			d, err2 := kv.DecodeRangeDescriptor(versions[i].row.Value)
