@@ -219,7 +219,7 @@ The paper's words: throughput "scales linearly as regions are added to the clust
 latencies from 109.1ms to 285.2ms across regions [...] only the 10% of new-order transactions accessing remote warehouses require cross-region communication".
 
 Its medians have the computation of 100 warehouses on three machines; these have round trips only. 15 % of the payments are by customers of other warehouses, so one transaction in ten leaves its
-region, and the 90th percentile lies just where these begin. That of the farthest of ten regions is about three of the longest round trips, more than the paper's 285 ms: its ten
+region, and the 90th percentile lies just where these begin. The percentile of the farthest of ten regions is about three of the longest round trips, more than the paper's 285 ms: its ten
 regions may be closer to each other, or its transactions may take fewer rounds.
 `)
 	panels := []panel{
