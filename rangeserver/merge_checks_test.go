@@ -3,6 +3,7 @@ package rangeserver_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -61,6 +62,10 @@ func wrongMerges() []wrongMerge {
 		{"the right side was wider", func(_ *cluster, m *kv.MergeTrigger) { m.Right.End = tkey("k30"); m.Left.End = tkey("k30") }},
 		{"the right side is behind", func(_ *cluster, m *kv.MergeTrigger) { m.Applied += 100 }},
 		{"the lease may end before the freeze", func(_ *cluster, m *kv.MergeTrigger) { m.Freeze = m.Freeze.Add(time.Hour) }},
+		{"the right side has a witness here", func(_ *cluster, m *kv.MergeTrigger) {
+			m.Right.Replicas = slices.Clone(m.Right.Replicas)
+			m.Right.Replicas[0].Witness = true
+		}},
 	}
 }
 

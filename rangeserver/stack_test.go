@@ -46,6 +46,7 @@ type stack struct {
 	step      atomic.Pointer[func(at string) error] // called by the steps of a change of ranges
 
 	locality cluster_.Locality
+	zones    rangeserver.ZoneSource // nil: placement's default everywhere
 }
 
 func (s *stack) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
@@ -100,7 +101,7 @@ func (s *stack) start(bootstrap bool) {
 	s.leader = leader.Options{Host: s.host, Clock: s.clock, Engine: s.engine, Sender: s.router,
 		Cache: tscache.New(tscache.Options{}, s.clock.Now()), Metrics: &leader.Metrics{}}
 	st, err := rangeserver.Open(rangeserver.Options{Host: s.host, Clock: s.clock, Engine: s.engine, Network: s.net,
-		Liveness: s.members.Leases(), NodeID: s.id, StoreID: kv.StoreID(s.id), DB: stackDB{s.db, s}, Sender: s.router, Cluster: s.members,
+		Liveness: s.members.Leases(), NodeID: s.id, StoreID: kv.StoreID(s.id), DB: stackDB{s.db, s}, Sender: s.router, Cluster: s.members, Zone: s.zones,
 		Leader: func(r *replica.Replica, handoff any) rangeserver.Leader {
 			return leader.New(&s.leader, r, handoff)
 		}, Protocols: s.protocols, OnFatal: func(err error) { t.Logf("n%d: fatal: %v", s.id, err) }})
