@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sort"
+	"sync"
 
 	"meridian/keys"
 	"meridian/kv"
@@ -15,9 +16,9 @@ import (
 	"meridian/txn"
 )
 
-// Backfill fills a new index of a table from its primary index, in steps that are a transaction each. It is immutable
-// and serves all steps.
+// Backfill fills a new index of a table from its primary index, in steps that are a transaction each. Several may run at the same time.
 type Backfill struct {
+	mu    sync.Mutex // held while rows are decoded and expressions are evaluated, not while anything is read or written
 	table *catalog.Table
 	iw    *indexWriter
 	all   *rowDecoder
@@ -123,6 +124,8 @@ func (f *Backfill) Read(ctx context.Context, t KV, span keys.Span, limit int64, 
 	if err != nil {
 		return nil, err
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	c := &Chunk{Span: span, Rest: rest, Rows: int64(len(page))}
 	if rest != nil {
 		c.Span.End = rest.Start
@@ -211,35 +214,45 @@ func (f *Backfill) write(ctx context.Context, t KV, entries []kv.KeyValue, batch
 		if err != nil {
 			return err
 		}
-		mine, other := make(types.Row, len(f.ident)), make(types.Row, len(f.ident))
-		for i, v := range vs {
-			e := &entries[i]
-			if v == nil {
-				batch.PutNew(e.Key, e.Value)
-				continue
-			}
-			// A concurrent write has made the entry already, unless it is another row's.
-			if bytes.Equal(v, e.Value) {
-				continue
-			}
-			if err := f.iw.pk.decode(e.Key, e.Value, mine); err != nil {
-				return err
-			}
-			if err := f.iw.pk.decode(e.Key, v, other); err != nil {
-				return err
-			}
-			for i, ord := range f.ident {
-				if f.table.Columns[ord].Type.Compare(mine[i], other[i]) != 0 {
-					return f.duplicate(e.Key, v)
-				}
-			}
-			batch.Put(e.Key, e.Value)
+		if err := f.missing(entries, vs, batch); err != nil {
+			return err
 		}
 	}
 	if batch.Len() == 0 {
 		return nil
 	}
 	return t.Write(ctx, batch)
+}
+
+// missing adds the entries to a batch that are not there yet; vs are the values that their keys have.
+func (f *Backfill) missing(entries []kv.KeyValue, vs [][]byte, batch *txn.WriteBatch) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	mine, other := make(types.Row, len(f.ident)), make(types.Row, len(f.ident))
+	for i, v := range vs {
+		e := &entries[i]
+		if v == nil {
+			batch.PutNew(e.Key, e.Value)
+			continue
+		}
+		// A concurrent write has made the entry already, unless it is another row's.
+		if bytes.Equal(v, e.Value) {
+			continue
+		}
+		if err := f.iw.pk.decode(e.Key, e.Value, mine); err != nil {
+			return err
+		}
+		if err := f.iw.pk.decode(e.Key, v, other); err != nil {
+			return err
+		}
+		for i, ord := range f.ident {
+			if f.table.Columns[ord].Type.Compare(mine[i], other[i]) != 0 {
+				return f.duplicate(e.Key, v)
+			}
+		}
+		batch.Put(e.Key, e.Value)
+	}
+	return nil
 }
 
 func (f *Backfill) duplicate(key keys.Key, value []byte) error {

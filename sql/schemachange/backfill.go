@@ -3,6 +3,7 @@ package schemachange
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"meridian/clock"
@@ -18,7 +19,8 @@ import (
 // chunkRows is how many rows a backfill reads at once. No transaction waits for them.
 const chunkRows = 10_000
 
-// fewRows is how many rows of a chunk a backfill fills one by one, each in a transaction, rather than read all of them again.
+// fewRows is how many rows of a chunk a backfill fills one by one, each in a transaction, rather than read all of them again. So many of these
+// transactions run at the same time.
 const fewRows = 100
 
 // rereads bounds how often a backfill reads a chunk again.
@@ -132,7 +134,8 @@ func (e *Executor) load(ctx context.Context, l *load, at clock.Timestamp) error 
 
 // finishLoad waits until a chunk is loaded. The remaining entries are those whose keys others have written or read since the rows were
 // read: they are filled in transactions, which tell a concurrent write from a duplicate. If they are many, the cause is another one, such
-// as a new leaseholder, which does not know the earlier reads: the chunk is read again.
+// as a new leaseholder, which does not know the earlier reads: the chunk is read again. A unique index of a GLOBAL table always comes to the transactions, as its
+// ranges have closed the future: any replica may have served a read above the timestamp at which the rows were read.
 func (e *Executor) finishLoad(ctx context.Context, b *exec.Backfill, l *load, tries int) error {
 	var err error
 	select {
@@ -157,12 +160,37 @@ func (e *Executor) finishLoad(ctx context.Context, b *exec.Backfill, l *load, tr
 	if err != nil {
 		return err
 	}
-	for _, row := range l.left {
-		if err := e.o.DB.Run(ctx, txn.TxnOptions{Name: "backfill"}, func(ctx context.Context, tx *txn.Txn) error {
-			return b.Fill(ctx, tx, row)
-		}); err != nil {
-			return err
+	return e.fillRows(ctx, b, l.left)
+}
+
+// fillRows adds the entries of rows in a transaction each, several of them at the same time: one that writes to a GLOBAL table takes about half a second.
+func (e *Executor) fillRows(ctx context.Context, b *exec.Backfill, rows []keys.Key) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var next atomic.Int64
+	fill := func() error {
+		for i := next.Add(1) - 1; i < int64(len(rows)); i = next.Add(1) - 1 {
+			if err := e.o.DB.Run(ctx, txn.TxnOptions{Name: "backfill"}, func(ctx context.Context, tx *txn.Txn) error {
+				return b.Fill(ctx, tx, rows[i])
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	results := make(chan error, fewRows)
+	running := min(fewRows, len(rows))
+	for range running {
+		if !e.o.Host.Group.Go(func(context.Context) { results <- fill() }) {
+			results <- context.Canceled
 		}
 	}
-	return nil
+	var first error
+	for range running {
+		if err := <-results; err != nil && first == nil {
+			first = err
+			cancel()
+		}
+	}
+	return first
 }
