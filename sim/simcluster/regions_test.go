@@ -199,14 +199,12 @@ func TestConsoleRegions(t *testing.T) {
 			c.On(i, func(_ context.Context, n *server.Node) { n.Store().PauseQueues(true) })
 		}
 		exec(t, conn, "CREATE TABLE stays (id int PRIMARY KEY)")
-		exec(t, conn, `SET statement_timeout = '10s'`)
-		_, err := conn.Exec(context.Background(), `ALTER TABLE stays CONFIGURE ZONE USING constraints = '[+region=europe-west1]'`)
 		found := false
 		for _, x := range ask().Tables {
 			found = found || x.Name == "stays" && x.Violations == 1 && strings.Contains(x.Violation, "no replica may be on")
 		}
 		if !found {
-			t.Errorf("no violation: %v, %+v", err, ask().Tables)
+			t.Errorf("no violation: %+v", ask().Tables)
 		}
 	})
 }
