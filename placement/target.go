@@ -46,8 +46,9 @@ type search struct {
 	// need is how many more replicas each counted conjunction asks for, by bit.
 	need []int
 	bits []uint64
-	// heldAfter and widest are of the classes from i on: replicas that are held, and the largest number of conjunctions that one node satisfies.
-	heldAfter, widest []int
+	// heldAfter, votersAfter and widest are of the classes from i on: replicas that are held, nodes that may have voters, and the largest number of conjunctions that one
+	// node satisfies.
+	heldAfter, votersAfter, widest []int
 
 	v, n, best, steps int
 	choice, chosen    [][2]int
@@ -58,10 +59,13 @@ type search struct {
 func (s *search) run(v, n int) (cost int, ok bool) {
 	s.v, s.n, s.best, s.steps, s.found = v, n, 1<<62, 0, false
 	s.choice = make([][2]int, len(s.classes))
-	s.heldAfter, s.widest = make([]int, len(s.classes)+1), make([]int, len(s.classes)+1)
+	s.heldAfter, s.votersAfter, s.widest = make([]int, len(s.classes)+1), make([]int, len(s.classes)+1), make([]int, len(s.classes)+1)
 	for i := len(s.classes) - 1; i >= 0; i-- {
 		c := &s.classes[i]
 		s.heldAfter[i] = s.heldAfter[i+1] + len(c.heldV) + len(c.heldN) + len(c.down)
+		if s.votersAfter[i] = s.votersAfter[i+1]; !c.noVoter {
+			s.votersAfter[i] += len(c.heldV) + len(c.heldN) + len(c.free)
+		}
 		wide := 0
 		for _, b := range s.bits {
 			if c.mask&b != 0 {
@@ -76,10 +80,11 @@ func (s *search) run(v, n int) (cost int, ok bool) {
 
 func (s *search) step(i, v, n, cost int) {
 	s.steps++
+	// A choice that leaves too few nodes for voters is given up at once: a search that has found nothing has no other bound.
+	if v > s.votersAfter[i] {
+		return
+	}
 	if i == len(s.classes) {
-		if v > 0 {
-			return
-		}
 		for _, need := range s.need {
 			cost += max(0, need) * costDeficit
 		}
@@ -92,8 +97,8 @@ func (s *search) step(i, v, n, cost int) {
 	for _, need := range s.need {
 		open += max(0, need)
 	}
-	// A voter counts for a conjunction over all replicas and for one over voters.
-	bound := cost + max(0, open-s.widest[i]*(v+n))*costDeficit + max(0, v-s.heldAfter[i])*costShip
+	// A voter counts for a conjunction over all replicas and for one over voters. Each replica that is not held yet is shipped, or is missing, which costs more.
+	bound := cost + max(0, open-s.widest[i]*(v+n))*costDeficit + max(0, v+n-s.heldAfter[i])*costShip
 	if s.found && (bound >= s.best || s.steps > searchSteps) {
 		return
 	}
