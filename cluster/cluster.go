@@ -81,7 +81,21 @@ type peer struct {
 	met     time.Duration // monotonic time of the first ping
 	reached bool          // the last ping was answered
 	inexact bool          // the last ping was refused, took too long for its measurement to tell anything, and was repeated at once
+
+	// brief is how many brief pings follow before the next digest.
+	brief int
+	// life and revision are those of this node's entry that the peer has, as far as answers tell.
+	life, revision uint64
+	// wordy: the peer's build answers brief pings with all that it knows, so it gets none.
+	wordy bool
 }
+
+// digestPeers is how many peers, about, a node sends its digest to in a round of pings, so that the work of a round grows with the number of nodes and not with
+// its square. With up to one more node than this every ping has the digest.
+const digestPeers = 8
+
+// digestRounds is in how many rounds of pings each peer gets the digest once. The caller holds c.mu.
+func (c *Cluster) digestRounds() int { return max((len(c.peers)+digestPeers-1)/digestPeers, 1) }
 
 // Offset is how far a peer's clock is ahead of this node's, give or take Error.
 type Offset struct {
@@ -354,6 +368,9 @@ func (c *Cluster) learn(e *Entry) {
 		return
 	}
 	c.entries[e.Node] = e
+	if p := c.peers[e.Node]; p != nil && old != nil && old.Life != e.Life {
+		p.brief, p.life = 0, 0 // the node has started again and may know nothing
+	}
 	subs := c.subscribers()
 	started := c.started
 	c.mu.Unlock()
@@ -428,7 +445,8 @@ func (c *Cluster) pinger(ctx context.Context, id kv.NodeID, p *peer) {
 func (c *Cluster) pingOnce(ctx context.Context, id kv.NodeID, p *peer) (again bool) {
 	pctx, cancel := c.o.Host.Clock.WithTimeout(ctx, c.o.PingTimeout)
 	defer cancel()
-	req := c.ping()
+	out := c.pingTo(p)
+	req := out.append(make([]byte, 0, 256+40*len(out.digest)))
 	start, wall := c.o.Host.Clock.Monotonic(), c.o.Host.Clock.Now()
 	reply, err := c.o.Transport.CallClass(pctx, transport.ClassSystem, id, PingMethod, req)
 	end := c.o.Host.Clock.Monotonic()
@@ -440,6 +458,7 @@ func (c *Cluster) pingOnce(ctx context.Context, id kv.NodeID, p *peer) (again bo
 	c.mu.Lock()
 	first := err == nil && !p.reached
 	p.reached, again = err == nil, first
+	c.said(p, &out, answer, first)
 	switch {
 	case errors.As(err, &excessive):
 		o := c.refused(excessive, wall, start, end)
@@ -462,11 +481,15 @@ func (c *Cluster) pingOnce(ctx context.Context, id kv.NodeID, p *peer) (again bo
 	default:
 		p.offset.lost = true
 	}
+	// A measurement that speaks for this node's clock changes nothing.
+	suspect := p.offset.beyond(clockLimit(c.o.Clock.MaxOffset()))
 	c.mu.Unlock()
 	if err == nil {
 		c.absorb(answer)
 	}
-	c.checkClock(end)
+	if suspect {
+		c.checkClock(end)
+	}
 	return again
 }
 
@@ -503,23 +526,67 @@ func (c *Cluster) absorb(p *pong) {
 	}
 }
 
-// ping is this node's half of an exchange.
-func (c *Cluster) ping() []byte {
+// pingTo chooses between a brief ping to a peer and one with the digest. A peer that has not answered gets the digest.
+func (c *Cluster) pingTo(p *peer) ping {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	var p ping
-	if c.self.Node != 0 && !c.hidden {
-		p.entry = &c.self
+	if !p.reached || p.wordy || p.brief == 0 {
+		return c.ping()
 	}
-	if own := c.own.Load(); own != nil {
-		p.record = &own.record
+	out := ping{brief: true, record: c.ownRecord()}
+	if c.self.Life != p.life || c.self.Revision != p.revision {
+		out.entry = c.ownEntry()
 	}
-	p.digest = make([]known, 0, len(c.entries))
+	return out
+}
+
+// said takes note of what a peer has after a ping; answer is nil if there was none. The caller holds c.mu.
+func (c *Cluster) said(p *peer, out *ping, answer *pong, first bool) {
+	rounds := c.digestRounds()
+	switch {
+	case answer == nil:
+		p.brief = 0
+		return
+	case out.brief:
+		p.brief = min(p.brief, rounds) - 1
+		p.wordy = !answer.brief
+	case first:
+		// The digests of one round go to a part of the peers, and to another part in the next one.
+		if p.wordy, p.brief = false, rounds-1; rounds > 1 {
+			p.brief = int(c.o.Host.Dice.Int64N(int64(rounds)))
+		}
+	default:
+		p.brief = rounds - 1
+	}
+	if out.entry != nil {
+		p.life, p.revision = out.entry.Life, out.entry.Revision
+	}
+}
+
+// ping is this node's half of an exchange that tells it all news. The caller holds c.mu.
+func (c *Cluster) ping() ping {
+	p := ping{entry: c.ownEntry(), record: c.ownRecord(), digest: make([]known, 0, len(c.entries))}
 	for id, e := range c.entries {
 		r := c.records[id]
 		p.digest = append(p.digest, known{id, e.Life, e.Revision, r.Incarnation, r.Expiration})
 	}
-	return p.append(make([]byte, 0, 256+40*len(p.digest)))
+	return p
+}
+
+// ownEntry is this node's entry, nil before others may see it. The caller holds c.mu.
+func (c *Cluster) ownEntry() *Entry {
+	if c.hidden {
+		return nil
+	}
+	return c.entries[c.self.Node]
+}
+
+// ownRecord is this node's record, nil before its first heartbeat.
+func (c *Cluster) ownRecord() *Liveness {
+	if own := c.own.Load(); own != nil {
+		return &own.record
+	}
+	return nil
 }
 
 // answer is the handler of PingMethod.
@@ -534,12 +601,22 @@ func (c *Cluster) answer(_ context.Context, _ kv.NodeID, req []byte) ([]byte, er
 	if p.record != nil {
 		c.learnRecord(*p.record)
 	}
-	c.mu.RLock()
-	seen := make(map[kv.NodeID]known, len(p.digest))
-	for _, k := range p.digest {
+	var a pong
+	if a.brief = p.brief; !p.brief {
+		c.news(p.digest, &a)
+	}
+	a.wall = c.o.Host.Clock.Now()
+	return a.append(make([]byte, 0, 64+256*len(a.entries))), nil
+}
+
+// news adds to an answer all that is newer than a digest.
+func (c *Cluster) news(digest []known, a *pong) {
+	seen := make(map[kv.NodeID]known, len(digest))
+	for _, k := range digest {
 		seen[k.node] = k
 	}
-	var a pong
+	c.mu.RLock()
+	defer c.mu.RUnlock()
 	for id, e := range c.entries {
 		if k := seen[id]; e.newer(k.life, k.revision) {
 			a.entries = append(a.entries, e)
@@ -550,9 +627,6 @@ func (c *Cluster) answer(_ context.Context, _ kv.NodeID, req []byte) ([]byte, er
 			a.records = append(a.records, l)
 		}
 	}
-	c.mu.RUnlock()
-	a.wall = c.o.Host.Clock.Now()
-	return a.append(make([]byte, 0, 64+256*len(a.entries))), nil
 }
 
 // offsetFresh is how long a measured offset counts, if the peer goes on answering.
@@ -734,7 +808,10 @@ func (c *Cluster) ask(ctx context.Context, addr string) error {
 	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, c.o.PingTimeout)
 	defer cancel()
 	start, wall := c.o.Host.Clock.Monotonic(), c.o.Host.Clock.Now()
-	reply, err := c.o.Transport.CallAddr(ctx, addr, PingMethod, c.ping())
+	c.mu.RLock()
+	req := c.ping()
+	c.mu.RUnlock()
+	reply, err := c.o.Transport.CallAddr(ctx, addr, PingMethod, req.append(nil))
 	var excessive *transport.OffsetError
 	if errors.As(err, &excessive) {
 		if o := c.refused(excessive, wall, start, c.o.Host.Clock.Monotonic()); !o.beyond(clockLimit(c.o.Clock.MaxOffset())) {

@@ -10,8 +10,13 @@
 // within one round of its own pings, and through third nodes within two. Membership is a hint: it may be late, it is never voted on, and
 // safety may not depend on it.
 //
-//	n1 -- ping: my entry, my record, digest, clock ---> n2
-//	   <- pong: entries and records newer than that ---
+// A digest to every peer would cost each node the square of the number of nodes in each round. So in a cluster of more than nine nodes most pings are
+// brief: they have the node's record, and its entry if the peer has not got it yet, but no digest, and the answer has no news. About eight peers
+// get the digest in each round, other ones in the next, so that each has it once in n/8 rounds. A change reaches every node within one round of its own node's pings
+// as before. Through third nodes it takes as many rounds as it takes to ask one that has heard of it: usually two, and n/8 and one more at most.
+//
+//	n1 -- ping: my entry, my record, digest, clock ---> n2          n1 -- brief ping: my record, clock ---> n3
+//	   <- pong: entries and records newer than that ---                <- pong: clock ---------------------
 //	          clock
 //
 // The ping also measures. Its round trip feeds Latency, which route uses to choose the nearest replica. The clock in

@@ -19,11 +19,13 @@ type known struct {
 	expiration     clock.Timestamp
 }
 
-// ping is a node's half of an exchange. A node that has no id yet leaves entry out.
+// ping is a node's half of an exchange. A node that has no id yet leaves entry out, and so does a brief ping to a node that has it.
 type ping struct {
 	entry  *Entry
 	record *Liveness
 	digest []known
+	// brief: no digest, since no news is asked for. A build that does not know the field answers with all that it knows.
+	brief bool
 }
 
 // pong answers with what the digest lacks, and the wall clock at which it was written.
@@ -31,6 +33,8 @@ type pong struct {
 	wall    time.Time
 	entries []*Entry
 	records []Liveness
+	// brief: the ping was, and was understood as such.
+	brief bool
 }
 
 func (p *ping) append(b []byte) []byte {
@@ -47,7 +51,7 @@ func (p *ping) append(b []byte) []byte {
 		b, at = wire.Begin(b, 5)
 		b = wire.End(appendKnown(b, &p.digest[i]), at)
 	}
-	return b
+	return wire.Bool(b, 2, p.brief)
 }
 
 func readPing(r *wire.Reader, p *ping) {
@@ -61,6 +65,8 @@ func readPing(r *wire.Reader, p *ping) {
 			readLiveness(r, p.record)
 		case 5:
 			readKnown(r, wire.Grow(r, &p.digest))
+		case 2:
+			p.brief = r.Bool()
 		default:
 			r.Skip()
 		}
@@ -112,7 +118,7 @@ func (p *pong) append(b []byte) []byte {
 		b, at = wire.Begin(b, 5)
 		b = wire.End(AppendLiveness(b, &p.records[i]), at)
 	}
-	return b
+	return wire.Bool(b, 2, p.brief)
 }
 
 func readPong(r *wire.Reader, p *pong) {
@@ -127,6 +133,8 @@ func readPong(r *wire.Reader, p *pong) {
 			p.entries = append(p.entries, e)
 		case 5:
 			readLiveness(r, wire.Grow(r, &p.records))
+		case 2:
+			p.brief = r.Bool()
 		default:
 			r.Skip()
 		}
