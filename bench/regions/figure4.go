@@ -60,7 +60,7 @@ region do YCSB-A on keys from a Zipf distribution, half reads and half writes, o
 primary region, read at the present or with a staleness of up to 30 s; or it has an index with all columns per region, whose leaseholder is there (duplicate indexes); or it is
 GLOBAL, with three bounds of the clocks.
 
-**Departures.** 10,000 keys instead of 100,000, and 150 operations of each client instead of 50,000; both make the hottest keys hotter. Rows have one field. Clocks differ by nothing.
+**Departures.** 10,000 keys instead of 100,000, and 300 operations of each client instead of 50,000; both make the hottest keys hotter. Rows have one field. Clocks differ by nothing.
 
 **What it shows.** Reads of the latest rows have the paper's steps, stale reads take no round trip. A write of a REGIONAL table takes two round trips to the leaseholder, because UPDATE
 first reads and locks its row; the paper's takes one. The paper's UPDATE reads without a lock and writes along with its commit, and pays for it by retries under contention. Writes of the
@@ -84,7 +84,7 @@ const (
 
 func runFigure4(t *testing.T, c *config) *outcome {
 	keys, perRegion := int64(figure4Keys), 10
-	operations := 150
+	operations := 300
 	if c.quick {
 		keys, perRegion, operations = 1000, 2, 30
 	}

@@ -20,11 +20,13 @@ type figure struct {
 	// about has the question, the setup and the departures, for the page of results.
 	about string
 	run   func(t *testing.T, c *config) *outcome
+	// byName: the figure takes long, and is repeated only if -figures names it.
+	byName bool
 }
 
 // figures lists them in the order of their papers.
 func figures() []figure {
-	return []figure{figure3a(), figure3b(), figure3c(), figure4(), figure5(), table2(), figure6()}
+	return []figure{figure3a(), figure3b(), figure3c(), figure4(), figure5(), table2(), figure6(), figure5Large()}
 }
 
 // outcome is what an experiment found.
@@ -36,7 +38,6 @@ type outcome struct {
 // config has the command line's flags.
 type config struct {
 	quick    bool
-	most     int    // regions of figure 5; zero: all
 	part     string // only variants of figure 4 with this in their names
 	progress io.Writer
 }
@@ -49,10 +50,9 @@ func (c *config) say(format string, args ...any) {
 func main() {
 	c := config{progress: os.Stderr}
 	var names, docs string
-	flag.StringVar(&names, "figures", "", "figures to repeat, with commas between (default: all)")
+	flag.StringVar(&names, "figures", "", "figures to repeat, with commas between (default: all but figure5large, which takes longer than the others together)")
 	flag.StringVar(&docs, "docs", "docs/regions", "write tables and plots into this directory; empty: nowhere")
 	flag.BoolVar(&c.quick, "quick", false, "fewer clients and shorter runs; nothing is written")
-	flag.IntVar(&c.most, "regions", 0, "figure 5 with at most so many regions; zero: all of its scales")
 	flag.StringVar(&c.part, "part", "", "only the variants of figure 4 that have this in their names; nothing is written")
 	testing.Init()
 	flag.Parse()
@@ -61,7 +61,7 @@ func main() {
 	}
 	var tests []testing.InternalTest
 	for _, f := range figures() {
-		if names != "" && !slices.Contains(strings.Split(names, ","), f.name) {
+		if names == "" && f.byName || names != "" && !slices.Contains(strings.Split(names, ","), f.name) {
 			continue
 		}
 		// Virtual time exists within tests only, so each experiment is one.
