@@ -40,10 +40,10 @@ func TraceOf(ctx context.Context) *Trace {
 	return t
 }
 
-// traced notes a batch that a node has answered.
+// traced notes a batch that a node has answered. Nobody has waited for one that was given up because the rows were found elsewhere.
 func (s *Sender) traced(ctx context.Context, b *kv.Batch, e *entry, node kv.NodeID, start time.Duration) {
 	t := TraceOf(ctx)
-	if t == nil {
+	if t == nil || context.Cause(ctx) == errEnough {
 		return
 	}
 	rounds, region := 0, ""

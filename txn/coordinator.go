@@ -43,6 +43,8 @@ type ReadOptions struct {
 	Wait kv.WaitPolicy
 	// Hold says that the client asked for the lock: the transaction commits only if it has had it all the time (HoldLocks).
 	Hold bool
+	// Plain are the keys that are read without the lock.
+	Plain map[string]bool
 	// Newest reads what the running statement has written, too.
 	Newest bool
 	// Enough, if not zero, is how many of the keys have a value at most: the others need not be waited for when so many were found

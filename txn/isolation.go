@@ -2,8 +2,9 @@ package txn
 
 import (
 	"context"
-	"meridian/clock"
+	"slices"
 
+	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
 )
@@ -77,6 +78,57 @@ func (t *Txn) CheckMany(ctx context.Context, ks []keys.Key) ([][]byte, error) {
 		}
 	}
 	return vs, nil
+}
+
+// CheckFound is CheckMany for keys of which no more than enough ever have values at the same time: it does not wait for the others when so many were found,
+// and locks none of them (GetFound).
+func (t *Txn) CheckFound(ctx context.Context, ks []keys.Key, enough int) ([][]byte, error) {
+	lock := kv.NoLock
+	if t.Weak() {
+		lock = kv.KeyShared
+	}
+	vs, err := t.GetFound(ctx, ks, enough, lock, kv.Block)
+	if err != nil {
+		return nil, err
+	}
+	for i, k := range ks {
+		if _, own := t.core.Buffered(k); vs[i] != nil && !own && t.protocol(k) == kv.Leader {
+			t.leader.NoteCheck(keys.Span{Start: k}, true)
+		}
+	}
+	return vs, nil
+}
+
+// CheckTogether is CheckMany of present and CheckAbsent of absent in one request, all with the running statement's own writes.
+func (t *Txn) CheckTogether(ctx context.Context, present, absent []keys.Key) (found, taken [][]byte, err error) {
+	o := ReadOptions{Wait: kv.Block, Newest: true}
+	if t.Weak() {
+		o.Lock, o.Plain = kv.KeyShared, make(map[string]bool, len(absent))
+		for _, k := range absent {
+			o.Plain[string(k)] = true
+		}
+		for _, k := range present {
+			delete(o.Plain, string(k))
+		}
+	}
+	if err := t.usable(); err != nil {
+		return nil, nil, err
+	}
+	vs, err := t.getMany(ctx, append(slices.Clip(present), absent...), o)
+	if err != nil {
+		return nil, nil, err
+	}
+	found, taken = vs[:len(present)], vs[len(present):]
+	note := func(ks []keys.Key, vs [][]byte, exist bool) {
+		for i, k := range ks {
+			if _, own := t.core.BufferedNewest(k); (vs[i] != nil) == exist && !own && t.protocol(k) == kv.Leader {
+				t.leader.NoteCheck(keys.Span{Start: k}, exist)
+			}
+		}
+	}
+	note(present, found, true)
+	note(absent, taken, false)
+	return found, taken, nil
 }
 
 // CheckAbsent reads keys for a constraint that wants them to have no value, the running statement's own writes among them: the transaction commits

@@ -2,6 +2,7 @@ package txn
 
 import (
 	"context"
+	"slices"
 
 	"meridian/admission"
 	"meridian/commit/leader/coordinator"
@@ -130,19 +131,34 @@ func (l *leaderRanges) Get(ctx context.Context, _ *kv.Txn, ks []keys.Key, o Read
 		return l.lockFound(ctx, ks, o)
 	}
 	reqs, gets := make([]kv.Request, len(ks)), make([]kv.GetRequest, len(ks))
+	anchor := ks[0]
+	if len(o.Plain) > 0 { // a key without a lock has no cleanup, which would tell its range about the record
+		if i := slices.IndexFunc(ks, func(k keys.Key) bool { return !o.Plain[string(k)] }); i >= 0 {
+			anchor = ks[i]
+		} else {
+			o.Lock = kv.NoLock
+		}
+	}
 	for i, k := range ks {
-		gets[i] = kv.GetRequest{Key: k, Lock: o.Lock}
+		lock := o.Lock
+		if o.Plain[string(k)] {
+			lock = kv.NoLock
+		}
+		gets[i] = kv.GetRequest{Key: k, Lock: lock}
 		reqs[i] = &gets[i]
-		if o.Lock != kv.NoLock {
+		if lock != kv.NoLock {
 			t.locking(keys.Span{Start: k})
 		}
 	}
 	b := &kv.Batch{Header: kv.Header{WaitPolicy: o.Wait, Hold: o.Hold}, Requests: reqs}
 	prepare := t.leader.PrepareRead
 	if o.Lock != kv.NoLock {
-		prepare = func(b *kv.Batch) { t.leader.PrepareLocking(b, ks[0], o.Newest) }
+		prepare = func(b *kv.Batch) { t.leader.PrepareLocking(b, anchor, o.Newest) }
 	} else {
 		b.Enough, b.Follow = o.Enough, o.Follow
+		if o.Newest {
+			prepare = t.leader.PrepareNewest
+		}
 	}
 	r, err := t.send(ctx, b, prepare)
 	if err != nil {

@@ -53,7 +53,7 @@
 // violations of other constraints, by any row, come first. When the statement has run, rows that refer to removed keys are changed
 // (CASCADE, SET NULL, SET DEFAULT) or the statement fails (NO ACTION, RESTRICT); a check is of values, so a row that has changed again, or
 // is gone, violates nothing. A serializable transaction needs no locks for these reads. Below that, they are locked and checked again at
-// the commit (txn.CheckMany, CheckScan).
+// the commit (txn.CheckMany, CheckScan). Parents, and the keys that must not be in other regions (exec.X7), are looked for in one request (checkTogether).
 //
 // A mutation returns its RETURNING rows after all of its writes were accepted. A mutation below the root of a plan (in WITH) makes the
 // cursor compute the whole result before it returns the first row.

@@ -47,8 +47,9 @@ type fkCheck struct {
 	key  keys.Key
 	vals types.Row
 	seq  int
-	// others are the parent's keys in further regions.
+	// others are the parent's keys in further regions, and far says that key is no nearer than they are.
 	others []keys.Key
+	far    bool
 }
 
 // fkEvent is work for the end of the statement: a removed key of a parent (in), a row that needs a parent (out), or a key of
@@ -215,20 +216,23 @@ func (o *fkOut) find(implicit bool) (bool, error) {
 }
 
 // check is the check that there is a parent for foreign key values of a row. It is looked for in the row's own region first, or in
-// the gateway's if the row has none.
+// the gateway's if the row has none; but if that is far, in all regions at once.
 func (o *fkOut) check(r *run, row, vals types.Row) (*fkCheck, error) {
 	in, err := o.parentKey(r, vals)
 	if err != nil {
 		return nil, err
 	}
 	c := &fkCheck{fk: o, vals: vals}
-	home := types.Null
+	near := types.Null
+	if o.regions != nil {
+		near = o.near(r)
+	}
+	home := near
 	if row != nil && o.from >= 0 {
 		home = row[o.from]
-	} else if o.regions != nil {
-		home = o.near(r)
 	}
 	c.key, c.others, err = o.keysOf(in, home)
+	c.far = near.IsNull() || home.IsNull() || home.Int() != near.Int()
 	return c, err
 }
 
@@ -481,14 +485,11 @@ func pick(row types.Row, cols []int) types.Row {
 // violations of other constraints come first.
 func (m *mutation) checkParents() error {
 	missing, err := m.r.missingParents(m.checks)
-	for _, i := range missing {
-		c := m.checks[i]
-		if err == nil {
-			err = m.r.event(fkEvent{seq: c.seq, out: &c, vals: c.vals})
-		}
+	if err != nil {
+		m.forgetChecks()
+		return err
 	}
-	m.forgetChecks()
-	return err
+	return m.lacks(missing)
 }
 
 func (m *mutation) forgetChecks() {
@@ -500,65 +501,81 @@ func (m *mutation) forgetChecks() {
 func (r *run) missingParents(checks []fkCheck) (missing []int, err error) {
 	for at := 0; at < len(checks); at += lookupBatch {
 		part := checks[at:min(at+lookupBatch, len(checks))]
-		ks := make([]keys.Key, 0, len(part))
-		from := make([]int, 0, len(part))
-		for i := range part {
-			if part[i].key == nil {
-				missing = append(missing, at+i)
-				continue
-			}
-			ks, from = append(ks, part[i].key), append(from, at+i)
-		}
-		vs, err := r.checkMany(ks)
+		ks, n, err := r.nearParents(part)
 		if err != nil {
 			return nil, err
 		}
-		var away []int
-		for i, v := range vs {
-			if v != nil {
-				continue
-			}
-			if at := from[i]; len(checks[at].others) > 0 {
-				away = append(away, at)
-			} else {
-				missing = append(missing, at)
-			}
-		}
-		if away, err = r.missingElsewhere(checks, away); err != nil {
+		vs, err := r.checkFound(ks, asked(n))
+		if err != nil {
 			return nil, err
 		}
-		missing = append(missing, away...)
+		for _, i := range parentless(n, vs) {
+			missing = append(missing, at+i)
+		}
 	}
-	slices.Sort(missing)
 	return missing, nil
 }
 
-// missingElsewhere are the checks whose parents are in none of the further regions, which are asked at the same time.
-func (r *run) missingElsewhere(checks []fkCheck, away []int) (missing []int, err error) {
-	var ks []keys.Key
-	for _, at := range away {
-		ks = append(ks, checks[at].others...)
-	}
-	if len(ks) == 0 {
-		return nil, nil
-	}
-	if r.env.Home != nil {
-		if err := r.env.Home.Searches(r.ctx, checks[away[0]].fk.parent.ID, nil); err != nil {
-			return nil, err
+// nearParents looks for parents that may be in any region in the near one. It returns the keys by which the parents that were not found there, and those of which the place is known,
+// have to be looked for, and how many of them belong to each check, in order: none if it has no key, and -1 if its parent was found.
+func (r *run) nearParents(checks []fkCheck) (ks []keys.Key, n []int, err error) {
+	var near []keys.Key
+	for i := range checks {
+		if c := &checks[i]; len(c.others) > 0 && !c.far {
+			near = append(near, c.key)
 		}
 	}
-	vs, err := r.checkMany(ks)
+	found, err := r.checkMany(near)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, at := range away {
-		n := len(checks[at].others)
+	var away *catalog.Table // is searched in other regions
+	n = make([]int, len(checks))
+	for i := range checks {
+		c := &checks[i]
+		if len(c.others) > 0 && !c.far {
+			v := found[0]
+			if found = found[1:]; v != nil {
+				n[i] = -1
+				continue
+			}
+		} else if c.key != nil {
+			ks, n[i] = append(ks, c.key), 1
+		}
+		if len(c.others) > 0 {
+			ks, n[i], away = append(ks, c.others...), n[i]+len(c.others), c.fk.parent
+		}
+	}
+	if away != nil && r.env.Home != nil {
+		if err := r.env.Home.Searches(r.ctx, away.ID, nil); err != nil {
+			return nil, nil, err
+		}
+	}
+	return ks, n, nil
+}
+
+// asked is how many checks have keys to be looked for. No more of the keys have values, since a parent is in one region at a time.
+func asked(n []int) (checks int) {
+	for _, n := range n {
+		if n > 0 {
+			checks++
+		}
+	}
+	return checks
+}
+
+// parentless are the checks none of whose keys has a value.
+func parentless(n []int, vs [][]byte) (missing []int) {
+	for i, n := range n {
+		if n < 0 {
+			continue
+		}
 		if !slices.ContainsFunc(vs[:n], func(v []byte) bool { return v != nil }) {
-			missing = append(missing, at)
+			missing = append(missing, i)
 		}
 		vs = vs[n:]
 	}
-	return missing, nil
+	return missing
 }
 
 func (o *fkOut) violation(vals types.Row) *sqlstate.Error {

@@ -196,61 +196,51 @@ func (m *mutation) judgeWorldwide(vs [][]byte) error {
 }
 
 // checkTogether is checkParents and checkWorldwide in one request, so that both take one round to other regions. A parent that may be in any region is looked
-// for where the row is first, which is near as a rule. Below SERIALIZABLE the lookups of parents take locks, and stay apart.
+// for in the near one first.
 func (m *mutation) checkTogether() error {
-	if len(m.looks) == 0 || len(m.checks) == 0 || len(m.checks) > lookupBatch || m.r.toChange() != kv.NoLock {
+	if len(m.looks) == 0 || len(m.checks) == 0 || len(m.checks) > lookupBatch {
 		return nil
 	}
-	var near, ks []keys.Key
-	for i := range m.checks {
-		if c := &m.checks[i]; len(c.others) > 0 {
-			near = append(near, c.key)
-		}
-	}
-	found, err := m.r.checkMany(near)
-	if err != nil {
-		return err
-	}
-	n := make([]int, len(m.checks)) // the keys in ks of each check; -1: found
-	for i := range m.checks {
-		switch c := &m.checks[i]; {
-		case len(c.others) == 0:
-			ks, n[i] = append(ks, c.key), 1
-		default:
-			if found[0] == nil {
-				ks, n[i] = append(ks, c.others...), len(c.others)
-			} else {
-				n[i] = -1
-			}
-			found = found[1:]
-		}
-	}
-	if len(ks) == 0 {
-		m.forgetChecks()
-		return nil
-	}
+	var absent []keys.Key
 	for i := range m.looks {
-		ks = append(ks, m.looks[i].keys...)
+		absent = append(absent, m.looks[i].keys...)
 	}
-	vs, err := m.r.checkAbsent(ks)
+	if len(absent) == 0 {
+		return nil
+	}
+	if home := m.r.env.Home; home != nil {
+		if err := home.Compares(m.looks[0].w.table, m.looks[0].iw.index); err != nil {
+			return err
+		}
+	}
+	present, n, err := m.r.nearParents(m.checks)
 	if err != nil {
 		return err
 	}
-	for i, n := range n {
-		if n < 0 {
-			continue
-		}
-		if !slices.ContainsFunc(vs[:n], func(v []byte) bool { return v != nil }) {
-			c := m.checks[i]
-			if err := m.r.event(fkEvent{seq: c.seq, out: &c, vals: c.vals}); err != nil {
-				return err
-			}
-		}
-		vs = vs[n:]
+	found, taken, err := m.r.checkBoth(present, absent)
+	if tooLarge(err) {
+		return nil // one after the other, then
 	}
-	m.forgetChecks()
+	if err != nil {
+		return err
+	}
+	if err := m.lacks(parentless(n, found)); err != nil {
+		return err
+	}
 	defer m.forgetLooks()
-	return m.judgeWorldwide(vs)
+	return m.judgeWorldwide(taken)
+}
+
+// lacks notes that the parents of some of the batch's checks were not found, and has done with all of these.
+func (m *mutation) lacks(missing []int) error {
+	defer m.forgetChecks()
+	for _, i := range missing {
+		c := m.checks[i]
+		if err := m.r.event(fkEvent{seq: c.seq, out: &c, vals: c.vals}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (m *mutation) forgetLooks() {
@@ -270,6 +260,61 @@ func (r *run) checkAbsent(ks []keys.Key) ([][]byte, error) {
 		return c.CheckAbsent(r.ctx, ks)
 	}
 	return r.kv.GetMany(r.ctx, ks, kv.NoLock, kv.Block)
+}
+
+// togetherChecker is implemented by a KV that has one request for keys that have to be there and keys that must not.
+type togetherChecker interface {
+	CheckTogether(ctx context.Context, present, absent []keys.Key) (found, taken [][]byte, err error)
+}
+
+// checkBoth reads keys of which constraints want that they have a value, and keys of which they want that they have none.
+func (r *run) checkBoth(present, absent []keys.Key) (found, taken [][]byte, err error) {
+	if c, ok := r.kv.(togetherChecker); ok {
+		if found, taken, err = c.CheckTogether(r.ctx, present, absent); err != nil {
+			return nil, nil, err
+		}
+		return found, taken, r.passing(valueBytes(found))
+	}
+	if found, err = r.checkMany(present); err == nil {
+		taken, err = r.checkAbsent(absent)
+	}
+	return found, taken, err
+}
+
+// foundChecker is implemented by a KV that need not wait for all keys of a check.
+type foundChecker interface {
+	CheckFound(ctx context.Context, ks []keys.Key, enough int) ([][]byte, error)
+}
+
+// checkFound is checkMany for keys of which no more than enough have values.
+func (r *run) checkFound(ks []keys.Key, enough int) ([][]byte, error) {
+	c, ok := r.kv.(foundChecker)
+	if !ok || len(ks) == enough {
+		return r.checkMany(ks)
+	}
+	if err := r.staysKeys(ks, kv.NoLock); err != nil {
+		return nil, err
+	}
+	vs, err := c.CheckFound(r.ctx, ks, enough)
+	if tooLarge(err) {
+		return r.checkMany(ks)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return vs, r.passing(valueBytes(vs))
+}
+
+// passing takes the memory of values that are used at once, and gives it back.
+func (r *run) passing(n int64) error {
+	if n < pageFree {
+		return nil
+	}
+	err := r.budget.Grow(n)
+	if err == nil {
+		r.budget.Shrink(n)
+	}
+	return err
 }
 
 // unchecked are the worldwide indexes whose keys have a column that the input of INSERT computes so that no other row can have its value.

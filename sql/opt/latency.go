@@ -370,10 +370,10 @@ func (x *predictor) node(n Node) (sum trip) {
 		sum = sum.plus(x.insert(n))
 	case *UpdateNode:
 		moves := slices.ContainsFunc(n.Stmt.Set, func(s SetColumn) bool { return s.Ordinal == firstOrdinal(n.Stmt.Table) })
-		set := func(id catalog.ColumnID) bool {
-			return slices.ContainsFunc(n.Stmt.Set, func(s SetColumn) bool { return n.Stmt.Table.Columns[s.Ordinal].ID == id })
+		refers := func(fk *catalog.ForeignKey) bool {
+			return slices.ContainsFunc(n.Stmt.Set, func(s SetColumn) bool { return slices.Contains(fk.Columns, n.Stmt.Table.Columns[s.Ordinal].ID) })
 		}
-		sum = sum.plus(x.checks(n, n.Stmt.Table, nil, set)).plus(x.changes(n.Stmt.Table, n.Input, moves))
+		sum = sum.plus(x.checks(n, n.Stmt.Table, nil, refers)).plus(x.changes(n.Stmt.Table, n.Input, moves))
 	case *DeleteNode:
 		sum = sum.plus(x.changes(n.Stmt.Table, n.Input, false))
 		var children trip
@@ -435,13 +435,41 @@ func (x *predictor) insert(n *InsertNode) (sum trip) {
 		sum = sum.plus(reads)
 	}
 	first := x.insertedFirst(n)
-	all := func(catalog.ColumnID) bool { return true }
-	far := x.checks(n, t, first, all).plus(x.writes(t, first))
+	refers := func(fk *catalog.ForeignKey) bool {
+		return fk.MatchFull || !slices.ContainsFunc(fk.Columns, func(id catalog.ColumnID) bool { return isNull(n.Input, n.Stmt.Source[t.Ordinal(id)]) })
+	}
+	far := x.checks(n, t, first, refers).plus(x.writes(t, first))
 	if here := x.gatewayHome(t); first == nil && here != nil {
-		near := x.checks(n, t, here, all).plus(x.writes(t, here)) // if all rows turn out to be homed here
+		near := x.checks(n, t, here, refers).plus(x.writes(t, here)) // if all rows turn out to be homed here
 		far.leastRounds, far.leastMicros = near.leastRounds, near.leastMicros
 	}
 	return sum.plus(far)
+}
+
+// isNull reports whether a column is NULL in all rows of a node; zero is one for which an INSERT has no value.
+func isNull(n Node, col ColumnID) bool {
+	if col == 0 {
+		return true
+	}
+	null := func(e scalar.Expr) bool {
+		c, ok := e.(*scalar.Const)
+		return ok && c.Value.IsNull()
+	}
+	switch n := n.(type) {
+	case *ProjectNode:
+		i := slices.Index(n.Cols, col)
+		if i < 0 {
+			return false
+		}
+		if c, ok := n.Exprs[i].(*scalar.Column); ok {
+			return isNull(n.Input, c.ID)
+		}
+		return null(n.Exprs[i])
+	case *ValuesNode:
+		i := slices.Index(n.Cols, col)
+		return i >= 0 && !slices.ContainsFunc(n.Rows, func(row []scalar.Expr) bool { return !null(row[i]) })
+	}
+	return false
 }
 
 // gatewayHome is the region column's value of rows that are homed in the gateway's region, in key encoding; nil: the table has none.
@@ -458,9 +486,9 @@ func (x *predictor) gatewayHome(t *catalog.Table) []byte {
 	return nil
 }
 
-// checks is the lookup of the rows that foreign keys refer to, all at once, and of keys in other regions than that of the rows, home if it is known
-// (encoded). Both are one round, unless there is nothing to look for in other regions: then a parent with a home is looked for near the row first.
-func (x *predictor) checks(n Node, t *catalog.Table, home []byte, set func(catalog.ColumnID) bool) (far trip) {
+// checks is the lookup of the rows that foreign keys refer to, and of keys in other regions than that of the rows, home if it is known (encoded): one round in all. A parent with
+// a home may be near, where it is looked for first.
+func (x *predictor) checks(n Node, t *catalog.Table, home []byte, refers func(*catalog.ForeignKey) bool) (far trip) {
 	if x.region.Distance == nil {
 		return trip{}
 	}
@@ -468,25 +496,21 @@ func (x *predictor) checks(n Node, t *catalog.Table, home []byte, set func(catal
 	if x.region.Checks != nil {
 		c = x.region.Checks(n)
 	}
-	var near trip
 	for i := range t.Foreign {
 		fk := &t.Foreign[i]
-		if !slices.ContainsFunc(fk.Columns, set) {
+		if !refers(fk) {
 			continue
 		}
 		d := x.region.Distance(Place{Table: fk.RefTable})
 		ask := x.asks(t, d, onceFar(d.Leaseholder))
 		switch here := x.gatewayHome(t); {
 		case slices.Contains(c.Homed, fk.RefTable):
-			near = near.farther(ask.perhaps())
+			far = far.farther(ask.perhaps())
 		case here != nil && slices.Contains(fk.Columns, t.RegionColumn) && (home == nil || string(home) == string(here)):
 			far = far.farther(ask.perhaps()) // the parent may be in the region of the row
 		default:
 			far = far.farther(ask)
 		}
-	}
-	if len(c.Keys) == 0 {
-		return far.plus(near)
 	}
 	for _, ix := range c.Keys {
 		for _, v := range t.Regions() {
@@ -498,7 +522,7 @@ func (x *predictor) checks(n Node, t *catalog.Table, home []byte, set func(catal
 			far = far.farther(x.asks(t, d, onceFar(d.Leaseholder)))
 		}
 	}
-	return far.farther(near)
+	return far
 }
 
 // changes is writes of rows that an operator reads. Those that are looked for in the gateway's region first may be there.

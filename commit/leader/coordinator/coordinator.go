@@ -72,6 +72,12 @@ func (c *Coordinator) PrepareRead(b *kv.Batch) {
 	}
 }
 
+// PrepareNewest is PrepareRead for reads that see the running statement's own writes, of which some may have left the buffer.
+func (c *Coordinator) PrepareNewest(b *kv.Batch) {
+	c.PrepareRead(b)
+	b.ReadSeq = c.core.Seq()
+}
+
 // PrepareLocking is Prepare for a batch that locks; anchor is the first key that it locks. With all set, the reads
 // see the running statement's own writes.
 func (c *Coordinator) PrepareLocking(b *kv.Batch, anchor keys.Key, all bool) {
