@@ -14,7 +14,8 @@ import (
 
 // The table parameter infer_rbr_region_col_using_constraint names a foreign key with the region column in it: a row is homed where the row is to which it
 // refers. A statement that does not say the region of a row looks the parent up by the key's other columns, and takes its region. To the planner that is a
-// left join with the parent below the change, so it is a lookup, at home first, of all rows of the statement at once.
+// left join with the parent below the change, so it is a lookup, at home first, of all rows of the statement at once. The rows that it finds are those that the foreign key
+// wants (opt.Locking.Check).
 //
 //	INSERT   no parent: the column's default
 //	UPDATE   if it assigns one of the key's columns; no parent: the row stays where it is. ON CONFLICT DO UPDATE and UPSERT likewise
@@ -72,6 +73,7 @@ func (b *builder) matches(f *inference, values []scalar.Expr) (*opt.Scan, []scal
 		c := &f.parent.Columns[ord]
 		return &scalar.Column{ID: rel.Cols[ord], T: c.Type, Name: c.Name}
 	}
+	rel.Locking.Check = true
 	on := make([]scalar.Expr, len(f.refs))
 	for i, ord := range f.refs {
 		on[i] = b.compare(scalar.EQ, column(ord), values[i], nil)

@@ -418,6 +418,9 @@ func (m *mutation) outgoingOne(o *fkOut, w *tableWriter, after, before types.Row
 	if _, ok := m.seen[string(k)]; ok {
 		return nil
 	}
+	if _, ok := m.r.known[string(k)]; ok {
+		return nil
+	}
 	if m.seen == nil || len(m.seen) > 1<<16 {
 		m.seen = make(map[string]struct{})
 	}
@@ -425,6 +428,28 @@ func (m *mutation) outgoingOne(o *fkOut, w *tableWriter, after, before types.Row
 	m.r.seq++
 	c.seq = m.r.seq
 	m.checks = append(m.checks, *c)
+	return nil
+}
+
+// maxKnown bounds the parents that a statement remembers; it checks the others once more.
+const maxKnown = 1 << 16
+
+// knows notes that a parent was found by a lookup that is a check (opt.Locking.Check).
+func (r *run) knows(k keys.Key) error {
+	if len(r.known) >= maxKnown {
+		return nil
+	}
+	if _, have := r.known[string(k)]; have {
+		return nil
+	}
+	if err := r.budget.Grow(int64(len(k)) + spanBytes); err != nil {
+		return err
+	}
+	r.eventBytes += int64(len(k)) + spanBytes
+	if r.known == nil {
+		r.known = make(map[string]struct{})
+	}
+	r.known[string(k)] = struct{}{}
 	return nil
 }
 

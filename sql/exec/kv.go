@@ -202,6 +202,30 @@ func (rd *reader) getFound(ks []keys.Key, enough int, lock kv.LockStrength, wait
 	return vs, rd.hold(valueBytes(vs))
 }
 
+// getParents is getFound for the sake of a constraint; enough is zero if each of the keys may have a value. Keys that have none are not locked.
+func (rd *reader) getParents(ks []keys.Key, enough int) ([][]byte, error) {
+	c, ok := rd.r.kv.(foundChecker)
+	if !ok {
+		return rd.getFound(ks, enough, kv.NoLock, kv.Block)
+	}
+	if enough == 0 {
+		enough = len(ks)
+	}
+	vs, err := rd.askBy(ks, kv.NoLock, func() ([][]byte, error) { return c.CheckFound(rd.r.ctx, ks, enough) })
+	if tooLarge(err) && len(ks) > 1 {
+		half := len(ks) / 2 // each part may have all
+		if vs, err = rd.getParents(ks[:half], 0); err != nil {
+			return nil, err
+		}
+		more, err := rd.getParents(ks[half:], 0)
+		return append(vs, more...), err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return vs, rd.hold(valueBytes(vs))
+}
+
 // inParts reads keys, in parts if all of them exceed the bound of an answer. It calls hold with the bytes of each part.
 func inParts(ks []keys.Key, ask func([]keys.Key) ([][]byte, error), hold func(int64) error) ([][]byte, error) {
 	vs, err := ask(ks)

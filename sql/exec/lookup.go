@@ -486,6 +486,9 @@ func (it *lookupJoinIter) ask(spans []keys.Span, each int) error {
 		if it.o.node.Single && each > 1 && len(ks)%each == 0 {
 			enough = len(ks) / each // all spans of a row are one key in several regions
 		}
+		if lock.Check {
+			return it.askParents(ks, enough)
+		}
 		if enough > 0 {
 			vs, err := it.getFound(ks, enough, lock.Strength, lock.Wait)
 			it.values = append(it.values, vs...)
@@ -498,4 +501,21 @@ func (it *lookupJoinIter) ask(spans []keys.Span, each int) error {
 	lists, err := it.scanParts(spans, txn.ScanOptions{Lock: lock.Strength, Wait: lock.Wait})
 	it.lists = append(it.lists, lists...)
 	return err
+}
+
+// askParents is ask for rows that foreign keys want.
+func (it *lookupJoinIter) askParents(ks []keys.Key, enough int) error {
+	vs, err := it.getParents(ks, enough)
+	if err != nil {
+		return err
+	}
+	it.values = append(it.values, vs...)
+	for i, k := range ks {
+		if vs[i] != nil {
+			if err := it.r.knows(k); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -343,6 +343,8 @@ type run struct {
 	seq, cause int // of the event that was noted last, and of the one whose action is under way
 	// eventBytes is the memory that the statement's events took, handled ones included.
 	eventBytes int64
+	// known are keys of parents that the statement has looked up and found, as checks.
+	known map[string]struct{}
 	// pages is the memory that readers hold, and number counts the run's executions.
 	pages  int64
 	number uint32
@@ -367,6 +369,7 @@ func (r *run) start(ctx context.Context, env *Env) {
 	r.sctx.Memory = r.budget
 	r.affected, r.committed = 0, false
 	r.seq, r.cause = 0, 0
+	r.known = nil
 }
 
 func (r *run) release() {
@@ -375,7 +378,7 @@ func (r *run) release() {
 	r.sctx = scalar.Context{Outer: outer}
 	r.ctx, r.env, r.kv, r.budget = nil, Env{}, nil, nil
 	clear(r.out)
-	r.events = nil
+	r.events, r.known = nil, nil
 	r.arena = nil
 	r.cursor.rows = nil
 }

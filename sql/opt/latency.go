@@ -371,6 +371,9 @@ func (x *predictor) node(n Node) (sum trip) {
 	case *UpdateNode:
 		moves := slices.ContainsFunc(n.Stmt.Set, func(s SetColumn) bool { return s.Ordinal == firstOrdinal(n.Stmt.Table) })
 		refers := func(fk *catalog.ForeignKey) bool {
+			if inferred := n.Stmt.Table.Inferred(); inferred != nil && fk.ID == inferred.ID && looksUpParents(n.Input) {
+				return false
+			}
 			return slices.ContainsFunc(n.Stmt.Set, func(s SetColumn) bool { return slices.Contains(fk.Columns, n.Stmt.Table.Columns[s.Ordinal].ID) })
 		}
 		sum = sum.plus(x.checks(n, n.Stmt.Table, nil, refers)).plus(x.changes(n.Stmt.Table, n.Input, moves))
@@ -436,6 +439,9 @@ func (x *predictor) insert(n *InsertNode) (sum trip) {
 	}
 	first := x.insertedFirst(n)
 	refers := func(fk *catalog.ForeignKey) bool {
+		if inferred := t.Inferred(); inferred != nil && fk.ID == inferred.ID && looksUpParents(n.Input) {
+			return false
+		}
 		return fk.MatchFull || !slices.ContainsFunc(fk.Columns, func(id catalog.ColumnID) bool { return isNull(n.Input, n.Stmt.Source[t.Ordinal(id)]) })
 	}
 	far := x.checks(n, t, first, refers).plus(x.writes(t, first))
@@ -444,6 +450,19 @@ func (x *predictor) insert(n *InsertNode) (sum trip) {
 		far.leastRounds, far.leastMicros = near.leastRounds, near.leastMicros
 	}
 	return sum.plus(far)
+}
+
+// looksUpParents reports whether a lookup join finds the rows that a foreign key wants, which are not checked once more.
+func looksUpParents(n Node) bool {
+	switch n := n.(type) {
+	case *LookupJoin:
+		return n.Locking.Check || looksUpParents(n.Input)
+	case *ProjectNode:
+		return looksUpParents(n.Input)
+	case *FilterNode:
+		return looksUpParents(n.Input)
+	}
+	return false
 }
 
 // isNull reports whether a column is NULL in all rows of a node; zero is one for which an INSERT has no value.

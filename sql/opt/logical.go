@@ -59,6 +59,9 @@ type Locking struct {
 	Held bool
 	// Returned says that rows which a filter drops are not to be locked.
 	Returned bool
+	// Check says that the rows are looked up for a foreign key, which a lookup join then need not check again: below SERIALIZABLE it locks them, and they are checked at the
+	// commit. Strength is zero.
+	Check bool
 }
 
 // Scan reads a table. Cols has one column for each of Table.Columns (those not public included, as zero).
