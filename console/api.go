@@ -65,6 +65,8 @@ type Range struct {
 	End         string `json:"end"`
 	Leaseholder int    `json:"leaseholder"`
 	Replicas    []int  `json:"replicas"`
+	// Witnesses are those of the replicas that vote and have no rows.
+	Witnesses []int `json:"witnesses,omitempty"`
 	// Voters are those of the replicas that vote, without those that a change under way lets vote or is about to remove.
 	Voters int `json:"voters"`
 	// LiveVoters are those whose node is live, WantedVoters how many there should be.
@@ -110,10 +112,12 @@ type Table struct {
 
 // Place is the replicas of a table in one region.
 type Place struct {
-	Region    string `json:"region"`
-	Voters    int    `json:"voters"`
-	NonVoters int    `json:"non_voters"`
-	Leases    int    `json:"leases"`
+	Region string `json:"region"`
+	// Voters are those with the rows, Witnesses vote and have none.
+	Voters    int `json:"voters"`
+	Witnesses int `json:"witnesses"`
+	NonVoters int `json:"non_voters"`
+	Leases    int `json:"leases"`
 }
 
 // SQL has the answering node's statement counters since it started; the page makes rates of them.

@@ -59,7 +59,7 @@ func TestPageKnowsTheFields(t *testing.T) {
 	for _, field := range []string{"nodes", "ranges", "range_count", "name", "version", "node", "now", "sql", "error", "id", "region", "zone", "live", "draining",
 		"leases", "bytes", "latency_ms", "uptime_seconds", "sql_addr", "start", "end", "leaseholder", "replicas", "connections", "selects", "inserts", "updates",
 		"deletes", "other", "errors", "retries", "underreplicated", "unavailable", "troubled", "live_voters", "wanted_voters", "state",
-		"acting", "upgrade", "binary", "round_trips", "from", "to", "ms", "tables", "table_count", "locality", "places", "voters", "non_voters", "schema", "moves",
+		"acting", "upgrade", "binary", "round_trips", "from", "to", "ms", "tables", "table_count", "locality", "places", "voters", "witnesses", "non_voters", "schema", "moves",
 		"violations", "violation", "violating", "moving", "change", "latencies", "statements", "p50_ms", "p99_ms"} {
 		if !strings.Contains(string(answer), `"`+field+`":`) {
 			t.Errorf("the answer lacks %s", field)

@@ -203,13 +203,15 @@ func (c *consoleTables) add(d *kv.RangeDescriptor, leaseholder kv.NodeID, violat
 				p = &console.Place{Region: c.region[r.Node]}
 				t.places[p.Region] = p
 			}
-			switch r.Type {
-			case kv.Voter:
-				p.Voters++
-			case kv.NonVoter:
-				p.NonVoters++
-			default:
+			switch {
+			case r.Type != kv.Voter && r.Type != kv.NonVoter:
 				moves = true
+			case r.Witness:
+				p.Witnesses++
+			case r.Type == kv.Voter:
+				p.Voters++
+			default:
+				p.NonVoters++
 			}
 			if r.Node == leaseholder {
 				p.Leases++

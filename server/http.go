@@ -200,6 +200,9 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 			if d.Type == kv.Voter {
 				row.Voters++
 			}
+			if d.Witness {
+				row.Witnesses = append(row.Witnesses, int(d.Node))
+			}
 		}
 		if listed {
 			c.Ranges = append(c.Ranges, row)

@@ -168,12 +168,15 @@ function drawSpeeds(c) {
   }));
 }
 
+// role says in a word that a replica votes and has no rows.
+const role = (r, id) => r.witnesses.includes(id) ? " (witness)" : "";
+
 // drawMoves lists the ranges whose replicas are being changed.
 function drawMoves(c) {
   byId("moves").hidden = !c.moving.length;
   byId("movenote").textContent = c.moving.length ? `${c.moving.length}` : "";
   byId("moving").replaceChildren(...c.moving.slice(0, 50).map(r => el("tr", {}, el("td", { class: "num" }, r.id), el("td", { class: "key", title: r.start }, r.start),
-    el("td", {}, r.replicas.map(id => "n" + id).join(" ")), el("td", {}, r.change))));
+    el("td", {}, r.replicas.map(id => "n" + id + role(r, id)).join(" ")), el("td", {}, r.change))));
 }
 
 // drawTables shows where each table's replicas and leases are.
@@ -183,7 +186,7 @@ function drawTables(c) {
   byId("tablenote").textContent = "where their replicas are, by region" + (c.tables.length < c.table_count ? `; ${c.tables.length} of ${c.table_count} shown` : "");
   const chips = (t, of) => el("td", {}, ...t.places.filter(of).map(p => el("span", { class: "chip" }, el("i", { style: `background:${css(hue.get(p.region) || "--track")}` }), `${p.region || "no region"} ${of(p)}`)));
   byId("tables").replaceChildren(...c.tables.map(t => el("tr", {}, el("td", { class: "key" }, `${t.database}.${t.schema === "public" ? "" : t.schema + "."}${t.name}`),
-    el("td", { class: "quiet" }, t.locality || ""), chips(t, p => p.leases), chips(t, p => p.voters), chips(t, p => p.non_voters),
+    el("td", { class: "quiet" }, t.locality || ""), chips(t, p => p.leases), chips(t, p => p.voters), chips(t, p => p.witnesses), chips(t, p => p.non_voters),
     el("td", { class: "num" }, t.moves || ""), el("td", { class: "bad", title: t.violation || "" }, t.violations ? `${t.violations}: ${t.violation}` : ""))));
 }
 
@@ -202,9 +205,9 @@ function drawRanges(c) {
   const hit = new Set(found.map(r => r.id));
   byId("strip").replaceChildren(...c.ranges.map(r => el("i", { class: (hit.has(r.id) ? "" : "off ") + (few(r) ? "few" : ""),
     style: `background:${color(r.leaseholder)}`, title: `range ${r.id}: ${r.start} – ${r.end}, lease ${r.leaseholder ? "n" + r.leaseholder : "unknown"}, ${r.live_voters} live voters of ${r.wanted_voters}, ${r.state}` })));
-  const chip = id => el("span", { class: "chip" + (node.has(id) && !node.get(id).live ? " dead" : "") }, el("i", { style: `background:${color(id)}` }), "n" + id);
+  const chip = (id, r) => el("span", { class: "chip" + (node.has(id) && !node.get(id).live ? " dead" : "") }, el("i", { style: `background:${color(id)}` }), "n" + id + role(r, id));
   byId("ranges").replaceChildren(...shown.map(r => el("tr", {}, el("td", { class: "num" }, r.id), el("td", { class: "key", title: r.start }, r.start), el("td", { class: "key", title: r.end }, r.end),
-    el("td", {}, r.leaseholder ? chip(r.leaseholder) : el("span", { class: "quiet" }, "none known")), el("td", {}, ...r.replicas.map(chip)))));
+    el("td", {}, r.leaseholder ? chip(r.leaseholder, r) : el("span", { class: "quiet" }, "none known")), el("td", {}, ...r.replicas.map(id => chip(id, r))))));
   byId("rangenote").textContent = "in key order, coloured by the leaseholder's region" + (shown.length < c.range_count ? `; ${shown.length} of ${c.range_count} shown` : "");
 }
 
@@ -246,7 +249,7 @@ async function poll() {
     c.nodes ||= []; c.ranges ||= []; c.troubled ||= []; c.round_trips ||= []; c.tables ||= [];
     c.moving ||= []; c.latencies ||= [];
     for (const t of c.tables) t.places ||= [];
-    for (const r of [...c.ranges, ...c.troubled, ...c.moving]) r.replicas ||= [];
+    for (const r of [...c.ranges, ...c.troubled, ...c.moving]) { r.replicas ||= []; r.witnesses ||= []; }
     latest = c;
     speeds.push(new Map(c.latencies.map(l => [l.region, l])));
     if (speeds.length > history) speeds.shift();

@@ -217,7 +217,8 @@ func regionClauses(s *Statement, toks []Token) (cuts []cut, err error) {
 			c := &cursor{src: src, toks: toks, i: i + 2}
 			c.acceptOp("=")
 			if s.WitnessRegion != "" {
-				return nil, sqlstate.New(sqlstate.SyntaxError, "conflicting or redundant options").At(CharPos(src, int(toks[i].Pos)))
+				return nil, sqlstate.New(sqlstate.SyntaxError, "conflicting or redundant options").At(CharPos(src, int(toks[i].Pos))).
+					WithDetail("WITNESS REGION is given twice.").WithHint("A database has one witness region at most.")
 			}
 			if s.WitnessRegion, err = c.ident(); err != nil {
 				return nil, err

@@ -47,7 +47,8 @@ func (c *change) setWitness(db *catalog.Database, witness string) error {
 	}
 	if len(db.Regions) > 2 {
 		return sqlstate.New(sqlstate.InvalidDatabaseDefinition, "database \"%s\" has %d regions, and needs no witness region", db.Name, len(db.Regions)).
-			WithDetail("A witness makes two regions survive the failure of either; three and more do by themselves.")
+			WithDetail("A witness makes two regions survive the failure of either; three and more do by themselves.").
+			WithHint("Use SURVIVE REGION FAILURE without a witness region, or leave the database two regions.")
 	}
 	// Its log has users' bytes for a moment (I8).
 	effective, _ := region.Effective(region.Object{Database: db}.Layers(c.view.Zones(), c.cluster(), catalog.SurviveZone))
@@ -76,7 +77,12 @@ func (c *change) dropWitness(db *catalog.Database, a *bind.DropWitnessRegion) er
 			c.noticef(sqlstate.SuccessfulCompletion, "database \"%s\" does not have %s, skipping", db.Name, what)
 			return nil
 		}
-		return sqlstate.New(sqlstate.UndefinedObject, "database \"%s\" does not have %s", db.Name, what)
+		err := sqlstate.New(sqlstate.UndefinedObject, "database \"%s\" does not have %s", db.Name, what)
+		if db.WitnessRegion == "" {
+			return err.WithHint("SHOW REGIONS FROM DATABASE %s lists its regions; DROP WITNESS REGION IF EXISTS drops one if there is one.", quoteIdent(db.Name))
+		}
+		return err.WithDetail("Its witness region is \"%s\".", db.WitnessRegion).
+			WithHint("ALTER DATABASE %s DROP WITNESS REGION, without a name, drops it.", quoteIdent(db.Name))
 	}
 	if db.Witnessed() {
 		return sqlstate.New(sqlstate.InvalidDatabaseDefinition, "cannot drop witness region \"%s\": without it database \"%s\" does not survive the failure of a region", db.WitnessRegion, db.Name).

@@ -221,7 +221,8 @@ func FormatPreferences(cs []placement.Conjunction) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// SQL is the statement that gives an object, such as TABLE d.public.t, the fields that a configuration has.
+// SQL is the statement that gives an object, such as TABLE d.public.t, the fields that a configuration has. A witness, which no statement of zones gives, is in
+// a comment, so that the statement can be run.
 func SQL(object string, c *catalog.ZoneConfig) string {
 	var parts []string
 	add := func(name, value string) { parts = append(parts, "\t"+name+" = "+value) }
@@ -253,5 +254,9 @@ func SQL(object string, c *catalog.ZoneConfig) string {
 	if c.LeasePreferences != nil {
 		add("lease_preferences", text(FormatPreferences(*c.LeasePreferences)))
 	}
-	return "ALTER " + object + " CONFIGURE ZONE USING\n" + strings.Join(parts, ",\n")
+	witness := ""
+	if c.Witness != nil {
+		witness = "\n\t/* and a witness where " + strings.ReplaceAll(conjunction(*c.Witness), "*/", "* /") + " */"
+	}
+	return "ALTER " + object + " CONFIGURE ZONE USING\n" + strings.Join(parts, ",\n") + witness
 }
