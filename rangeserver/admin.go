@@ -332,7 +332,7 @@ func (s *Store) changeReplicas(ctx context.Context, id kv.RangeID, m meant, want
 	if _, keep := placement.Find(want, s.o.NodeID); !keep {
 		return &kv.UnavailableError{Reason: "the leaseholder's replica can't be removed; move the lease first"}
 	}
-	if d, err = s.leaveJoint(ctx, d); err != nil { // an earlier change that was not finished
+	if d, err = s.leaveJoint(ctx, e, d); err != nil { // an earlier change that was not finished
 		return err
 	}
 
@@ -404,10 +404,6 @@ func (s *Store) changeReplicas(ctx context.Context, id kv.RangeID, m meant, want
 		}
 	}
 
-	if err := s.awaitBacked(ctx, e, d, want); err != nil {
-		return s.rollbackLearners(d, fresh, err)
-	}
-
 	// Then the voters, in one step.
 	n := d.Clone()
 	n.Replicas = n.Replicas[:0]
@@ -442,13 +438,18 @@ func (s *Store) changeReplicas(ctx context.Context, id kv.RangeID, m meant, want
 		if w.Type == kv.NonVoter {
 			typ = kv.NonVoter
 		}
-		n.Replicas = append(n.Replicas, kv.ReplicaDescriptor{Node: w.Node, Store: w.Store, Replica: n.NextReplica, Type: typ})
+		n.Replicas = append(n.Replicas, kv.ReplicaDescriptor{Node: w.Node, Store: w.Store, Replica: n.NextReplica, Type: typ, Witness: w.Witness})
 		arriving = append(arriving, n.NextReplica)
 		n.NextReplica++
 		steps++
 	}
 	if steps == 0 {
 		return nil
+	}
+	if !oneStep {
+		if err := s.awaitBacked(ctx, e, d, want, false); err != nil {
+			return s.rollbackLearners(d, fresh, err)
+		}
 	}
 	if steps > 1 && !slices.ContainsFunc(n.Replicas, func(r kv.ReplicaDescriptor) bool { return r.Type.Joint() }) {
 		return s.oneByOne(ctx, d, n)
@@ -465,7 +466,7 @@ func (s *Store) changeReplicas(ctx context.Context, id kv.RangeID, m meant, want
 			break // there is no way back: if the others are a majority, the range goes on with them
 		}
 	}
-	_, err = s.leaveJoint(ctx, n)
+	_, err = s.leaveJoint(ctx, e, n)
 	return err
 }
 
@@ -480,13 +481,11 @@ const (
 
 // inOneStep reports whether a change adds its voters at once, in the joint configuration by which the others leave: the range is small, so they have its state a moment
 // later, and statements wait for the places of ranges that are empty. Until then the majority of the later configuration lacks them, so each has to be there: its node
-// has answered just now.
+// has answered just now. As long as the configuration is a joint one, the majority of the earlier one has what a witness that comes begins after; leaveJoint waits until
+// enough others have it.
 func (s *Store) inOneStep(ctx context.Context, e *entry, d *kv.RangeDescriptor, want []kv.ReplicaTarget) bool {
 	if d.Protocol != kv.Leader || s.o.Network == nil || e.r.Stats().TotalBytes > oneStepBytes {
 		return false
-	}
-	if d.HasWitness() || slices.ContainsFunc(want, func(w kv.ReplicaTarget) bool { return w.Witness }) {
-		return false // a witness votes when enough others have the state (awaitBacked)
 	}
 	var fresh []kv.NodeID
 	voters := 0
@@ -579,11 +578,18 @@ func (s *Store) oneByOne(ctx context.Context, d, to *kv.RangeDescriptor) error {
 }
 
 // leaveJoint ends a joint configuration.
-func (s *Store) leaveJoint(ctx context.Context, d *kv.RangeDescriptor) (*kv.RangeDescriptor, error) {
+func (s *Store) leaveJoint(ctx context.Context, e *entry, d *kv.RangeDescriptor) (*kv.RangeDescriptor, error) {
 	for _, r := range d.Replicas {
 		if r.Type.Joint() {
 			n := settled(d)
 			n.Generation++
+			var to []kv.ReplicaTarget
+			for _, r := range n.Replicas {
+				to = append(to, kv.ReplicaTarget{Node: r.Node, Store: r.Store, Type: r.Type, Witness: r.Witness})
+			}
+			if err := s.awaitBacked(ctx, e, d, to, true); err != nil {
+				return d, err
+			}
 			return n, s.change(ctx, d, n)
 		}
 	}
@@ -638,13 +644,14 @@ func (s *Store) awaitCaughtUp(ctx context.Context, e *entry, id kv.ReplicaID) er
 	return &kv.UnavailableError{Reason: fmt.Sprintf("replica %d does not catch up", id)}
 }
 
-// awaitBacked waits, before a range with a witness gets other voters, until full ones that are a quorum of the voters to be have all that is committed now:
-// nobody else could get it from a new witness, which has it neither in its log nor as data (replica.R12).
-func (s *Store) awaitBacked(ctx context.Context, e *entry, d *kv.RangeDescriptor, want []kv.ReplicaTarget) error {
+// awaitBacked waits, before the voters of a range with a witness are others alone, until full ones that are a quorum of the voters to be have all that is committed
+// now: nobody else could get it from a new witness, which has it neither in its log nor as data (replica.R12). There is no way back from a joint configuration: it is
+// left in the end without those voters whose nodes are away, since it would otherwise last until they are back, with all changes of the range behind it.
+func (s *Store) awaitBacked(ctx context.Context, e *entry, d *kv.RangeDescriptor, want []kv.ReplicaTarget, leaving bool) error {
 	if !slices.ContainsFunc(want, func(w kv.ReplicaTarget) bool { return w.Witness }) {
 		return nil
 	}
-	clk, commit := s.o.Clock.Physical(), uint64(0)
+	clk, commit, voters, have, away := s.o.Clock.Physical(), uint64(0), 0, 0, 0
 	for start := clk.Monotonic(); clk.Monotonic()-start < backedPatience; {
 		st := e.r.Status()
 		if !st.Leader {
@@ -655,16 +662,22 @@ func (s *Store) awaitBacked(ctx context.Context, e *entry, d *kv.RangeDescriptor
 			if commit == 0 {
 				commit = st.Commit
 			}
-			voters, have := 0, 0
+			voters, have, away = 0, 0, 0
 			for _, w := range want {
 				if w.Type != kv.Voter {
 					continue
 				}
 				voters++
 				p, ok := d.Replica(w.Node)
-				if ok && !w.Witness && (w.Node == s.o.NodeID && st.Applied >= commit ||
-					slices.ContainsFunc(st.Followers, func(f replica.Follower) bool { return f.Replica == p.Replica && f.Match >= commit })) {
+				if !ok || w.Witness {
+					continue
+				}
+				at := slices.IndexFunc(st.Followers, func(f replica.Follower) bool { return f.Replica == p.Replica })
+				switch {
+				case w.Node == s.o.NodeID && st.Applied >= commit, at >= 0 && st.Followers[at].Match >= commit:
 					have++
+				case at >= 0 && !st.Followers[at].Active:
+					away++
 				}
 			}
 			if have > voters/2 {
@@ -674,6 +687,9 @@ func (s *Store) awaitBacked(ctx context.Context, e *entry, d *kv.RangeDescriptor
 		if err := clk.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
+	}
+	if leaving && have+away > voters/2 {
+		return nil
 	}
 	return &kv.UnavailableError{Reason: "too few replicas with the range's data are up to date for a change of its witness"}
 }

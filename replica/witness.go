@@ -27,8 +27,9 @@ import (
 //	    an entry that is nowhere. There is one exception: a log longer than logBytesMax is truncated up to what the applied state of the leader, a full voter,
 //	    has. A log gets so long only while so many full voters are away that the others are no quorum without the witness: after a first failure, that is. An
 //	    acknowledged write can then be lost if those that have it are lost for good, too, before the ones that were away have got it: by two failures
-//	    that overlap. A witness begins to vote when full voters that are a quorum of the new configuration have all that its first raft snapshot covers
-//	    (rangeserver's awaitBacked); later ones cover only what was committed without it.
+//	    that overlap. A configuration with a new witness holds alone when full voters that are a quorum of it have all that the witness' first raft
+//	    snapshot covers (rangeserver's awaitBacked): the witness votes after that, or in a joint configuration, whose earlier voters have it. Later snapshots cover
+//	    only what was committed without it.
 //
 // Users' bytes are in a witness' log until replica.R12 lets them go, and in files of its store until the engine has compacted these. So logs of such ranges are
 // truncated within witnessTicks, also when the range is about to fall asleep, and not when they are long.
