@@ -166,8 +166,9 @@ func TestPlacesTakeSeconds(t *testing.T) {
 		c := threeContinents(t)
 		root := connect(t, c, 0)
 		exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1" PLACEMENT RESTRICTED`)
+		exec(t, root, `CREATE DATABASE w PRIMARY REGION "us-east1" REGIONS "us-west1" WITNESS REGION "europe-west1" SURVIVE REGION FAILURE`)
 		time.Sleep(40 * time.Second) // a new cluster is rebalanced
-		eu := connectTo(t, c, 6, "d")
+		eu, twoRegions := connectTo(t, c, 6, "d"), connectTo(t, c, 6, "w")
 		for _, s := range []struct {
 			sql  string
 			most time.Duration
@@ -178,9 +179,15 @@ func TestPlacesTakeSeconds(t *testing.T) {
 			{"CREATE INDEX byname ON u (name)", 10 * time.Second},
 			{"ALTER TABLE home SET LOCALITY REGIONAL BY ROW", 11 * time.Second},
 			{`ALTER TABLE home SET LOCALITY REGIONAL BY TABLE IN "europe-west1"`, 11 * time.Second},
+			{"CREATE TABLE witnessed (id int PRIMARY KEY, name text) LOCALITY REGIONAL BY ROW", 6 * time.Second},
+			{"CREATE INDEX ofwitnessed ON witnessed (name)", 10 * time.Second},
 		} {
+			conn := eu
+			if strings.Contains(s.sql, "witnessed") {
+				conn = twoRegions
+			}
 			start := time.Now()
-			exec(t, eu, s.sql)
+			exec(t, conn, s.sql)
 			took := time.Since(start)
 			t.Logf("%6.2fs  %s", took.Seconds(), s.sql)
 			if took > s.most {

@@ -145,6 +145,8 @@ func (b *builder) alterEnum(n *tree.AlterType) Statement {
 		a.Owner = b.role(c.Owner)
 	case *tree.AlterTypeSetSchema:
 		a.Schema = string(c.Schema)
+	case *tree.AlterTypeDropValue:
+		a.DropsValue = true
 	default:
 		b.fail(sqlstate.FeatureNotSupported, nil, "this form of ALTER TYPE is not supported")
 	}

@@ -24,7 +24,7 @@ func (b *builder) databaseRegions(n *tree.CreateDatabase) *DatabaseRegions {
 	}
 	for _, m := range n.Regions {
 		if slices.Contains(r.Regions, string(m)) {
-			b.fail(sqlstate.InvalidName, nil, "region \"%s\" defined multiple times", m)
+			raise(sqlstate.New(sqlstate.InvalidName, "region \"%s\" defined multiple times", m).WithHint("Name each region once."))
 		}
 		r.Regions = append(r.Regions, string(m))
 	}
@@ -96,7 +96,7 @@ func (b *builder) setLocality(n *tree.AlterTableLocality) Statement {
 	case c != nil:
 		mustHaveHomes(c.Name, c.Type, enum)
 	case n.Locality.RegionalByRowColumn != "":
-		b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" in REGIONAL BY ROW AS does not exist", s.Column)
+		raise(noRegionColumn(s.Column))
 	default:
 		home := b.homeColumn(enum)
 		s.Add = &home
@@ -128,7 +128,7 @@ func (b *builder) superRegion(name tree.Name, regions []tree.Name) catalog.Super
 	super := catalog.SuperRegion{Name: string(name)}
 	for _, m := range regions {
 		if slices.Contains(super.Regions, string(m)) {
-			b.fail(sqlstate.InvalidName, nil, "region \"%s\" defined multiple times", m)
+			raise(sqlstate.New(sqlstate.InvalidName, "region \"%s\" defined multiple times", m).WithHint("Name each region once."))
 		}
 		super.Regions = append(super.Regions, string(m))
 	}
@@ -272,7 +272,7 @@ func (d *tableDef) byRow(ct *CreateTable, n *tree.Locality) {
 	c := d.column(name)
 	if c == nil {
 		if n.RegionalByRowColumn != "" {
-			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" in REGIONAL BY ROW AS does not exist", name)
+			raise(noRegionColumn(name))
 		}
 		home := b.homeColumn(enum)
 		if b.Rehome {
@@ -315,8 +315,14 @@ func errRehomed(column string) error {
 func mustHaveHomes(name string, t, enum *types.T) {
 	if t.Enum == nil || t.Enum.ID != enum.Enum.ID {
 		raise(sqlstate.New(sqlstate.InvalidTableDefinition, "cannot use column \"%s\" of type %s for REGIONAL BY ROW", name, t.Name()).
-			WithDetail("The region column must be of type %s.", catalog.RegionEnumName))
+			WithDetail("The region column must be of type %s.", catalog.RegionEnumName).
+			WithHint("Give the column this type, or use another one by REGIONAL BY ROW AS."))
 	}
+}
+
+func noRegionColumn(name string) error {
+	return sqlstate.New(sqlstate.UndefinedColumn, "column \"%s\" in REGIONAL BY ROW AS does not exist", name).
+		WithHint("Declare it as %s NOT NULL, or leave AS out: the table then gets a hidden column %s.", catalog.RegionEnumName, catalog.RegionColumn)
 }
 
 // regionEnum is the type of the region columns of a database.

@@ -539,8 +539,10 @@ type AlterType struct {
 	// RENAME VALUE RenameValue TO To.
 	Renames         bool
 	RenameValue, To string
-	Rename          string
-	Schema, Owner   string
+	// DropsValue is DROP VALUE, which no enum knows.
+	DropsValue    bool
+	Rename        string
+	Schema, Owner string
 }
 
 // DropType is DROP TYPE. Missing types were left out with a notice (IF EXISTS).

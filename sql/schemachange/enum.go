@@ -81,6 +81,10 @@ func (c *change) alterType(s *bind.AlterType) error {
 	if err := c.refuseRegionEnum(s.Type, "changed"); err != nil {
 		return err
 	}
+	if s.DropsValue {
+		return sqlstate.New(sqlstate.FeatureNotSupported, "ALTER TYPE ... DROP VALUE is not supported").
+			WithHint("Make another type with the other values, and give the columns that one by ALTER TABLE ... ALTER COLUMN ... TYPE.")
+	}
 	e := s.Type.Enum
 	e.Values = slices.Clone(e.Values)
 	switch {

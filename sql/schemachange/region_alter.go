@@ -70,7 +70,8 @@ func (c *change) alterRegions(id catalog.ID, action bind.RegionAction) error {
 				c.noticef(sqlstate.SuccessfulCompletion, "database \"%s\" has no secondary region, skipping", db.Name)
 				return nil
 			}
-			return sqlstate.New(sqlstate.UndefinedObject, "database \"%s\" has no secondary region", db.Name)
+			return sqlstate.New(sqlstate.UndefinedObject, "database \"%s\" has no secondary region", db.Name).
+				WithHint("DROP SECONDARY REGION IF EXISTS drops one if there is one.")
 		}
 		db.SecondaryRegion = ""
 	default:
@@ -197,7 +198,8 @@ func (c *change) alterSuperRegions(db *catalog.Database, action bind.RegionActio
 	find := func(name string) (int, error) {
 		i := slices.IndexFunc(db.SuperRegions, func(s catalog.SuperRegion) bool { return s.Name == name })
 		if i < 0 {
-			return 0, sqlstate.New(sqlstate.UndefinedObject, "super region \"%s\" of database \"%s\" does not exist", name, db.Name)
+			return 0, sqlstate.New(sqlstate.UndefinedObject, "super region \"%s\" of database \"%s\" does not exist", name, db.Name).
+				WithHint("SHOW SUPER REGIONS FROM DATABASE %s lists them.", quoteIdent(db.Name))
 		}
 		return i, nil
 	}
@@ -287,7 +289,8 @@ func (c *change) dropRegion(db *catalog.Database, a *bind.DropRegion) error {
 			c.noticef(sqlstate.SuccessfulCompletion, "database \"%s\" has no regions, skipping", db.Name)
 			return nil
 		}
-		return sqlstate.New(sqlstate.InvalidDatabaseDefinition, "database \"%s\" has no regions to drop", db.Name)
+		return sqlstate.New(sqlstate.InvalidDatabaseDefinition, "database \"%s\" has no regions to drop", db.Name).
+			WithHint("ALTER DATABASE %s SET PRIMARY REGION <region> gives it the first one.", quoteIdent(db.Name))
 	case !db.HasRegion(region):
 		if a.IfExists {
 			c.noticef(sqlstate.SuccessfulCompletion, "region \"%s\" has not been added to database \"%s\", skipping", region, db.Name)

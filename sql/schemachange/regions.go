@@ -102,7 +102,8 @@ func validRegions(db *catalog.Database) error {
 	if db.SecondaryRegion != "" {
 		switch {
 		case db.SecondaryRegion == db.PrimaryRegion:
-			return sqlstate.New(sqlstate.InvalidDatabaseDefinition, "region \"%s\" can't be both the primary and the secondary region", db.PrimaryRegion)
+			return sqlstate.New(sqlstate.InvalidDatabaseDefinition, "region \"%s\" can't be both the primary and the secondary region", db.PrimaryRegion).
+				WithHint("Leases go to the secondary region while the primary one is away: choose another region of the database.")
 		case !db.HasRegion(db.SecondaryRegion):
 			return sqlstate.New(sqlstate.InvalidDatabaseDefinition, "region \"%s\" has not been added to the database", db.SecondaryRegion).
 				WithHint("The secondary region is one of the database's: %s.", strings.Join(db.Regions, ", "))
@@ -111,7 +112,8 @@ func validRegions(db *catalog.Database) error {
 	in, names := map[string]string{}, map[string]bool{}
 	for _, s := range db.SuperRegions {
 		if names[s.Name] {
-			return sqlstate.New(sqlstate.DuplicateObject, "super region \"%s\" already exists", s.Name)
+			return sqlstate.New(sqlstate.DuplicateObject, "super region \"%s\" already exists", s.Name).
+				WithHint("ALTER DATABASE %s ALTER SUPER REGION %s VALUES <regions> gives it other regions.", quoteIdent(db.Name), quoteIdent(s.Name))
 		}
 		names[s.Name] = true
 		for _, r := range s.Regions {
@@ -120,7 +122,8 @@ func validRegions(db *catalog.Database) error {
 					WithHint("Add it first: ALTER DATABASE %s ADD REGION %s.", quoteIdent(db.Name), quoteIdent(r))
 			}
 			if other, ok := in[r]; ok {
-				return sqlstate.New(sqlstate.DuplicateObject, "region \"%s\" is already part of super region \"%s\"", r, other)
+				return sqlstate.New(sqlstate.DuplicateObject, "region \"%s\" is already part of super region \"%s\"", r, other).
+					WithHint("A region is part of one super region at most: take it out by ALTER SUPER REGION %s VALUES <regions>, or DROP SUPER REGION %s.", quoteIdent(other), quoteIdent(other))
 			}
 			in[r] = s.Name
 		}
