@@ -113,27 +113,40 @@ type Chunk struct {
 	Span keys.Span
 	Rest *keys.Span
 	Rows int64
+	// Bytes is the size of the rows.
+	Bytes int64
 	// Unique are the entries whose keys another row could have too; entries in Own have their row's identity in the key.
 	Unique, Own Entries
 }
 
 // Read makes the entries of at most limit rows of a span. Two entries with one key of a unique index are the error
 // 23505.
-func (f *Backfill) Read(ctx context.Context, t KV, span keys.Span, limit int64, lock kv.LockStrength) (*Chunk, error) {
-	page, rest, err := t.Scan(ctx, txn.ScanOptions{Span: span, MaxRows: limit, TargetBytes: pageBytes, Lock: lock})
+func (f *Backfill) Read(ctx context.Context, t KV, span keys.Span, limit int64) (*Chunk, error) {
+	page, rest, err := t.Scan(ctx, txn.ScanOptions{Span: span, MaxRows: limit, TargetBytes: pageBytes})
 	if err != nil {
 		return nil, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	c := &Chunk{Span: span, Rest: rest, Rows: int64(len(page))}
+	c, err := f.chunk(page)
+	if err != nil {
+		return nil, err
+	}
+	c.Span, c.Rest = span, rest
 	if rest != nil {
 		c.Span.End = rest.Start
 	}
+	return c, nil
+}
+
+// chunk makes the entries of rows.
+func (f *Backfill) chunk(rows []kv.KeyValue) (*Chunk, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := &Chunk{Rows: int64(len(rows))}
 	row := make(types.Row, len(f.table.Columns))
-	for i := range page {
+	for i := range rows {
+		c.Bytes += int64(len(rows[i].Key) + len(rows[i].Value))
 		clear(row)
-		if err := f.all.decode(page[i].Key, page[i].Value, row); err != nil {
+		if err := f.all.decode(rows[i].Key, rows[i].Value, row); err != nil {
 			return nil, err
 		}
 		if f.iw.pred != nil {
@@ -147,6 +160,7 @@ func (f *Backfill) Read(ctx context.Context, t KV, span keys.Span, limit int64, 
 		}
 		row := row
 		if f.conv != nil {
+			var err error
 			if row, err = f.conv.row(f.eval, row); err != nil {
 				return nil, err
 			}
@@ -163,7 +177,7 @@ func (f *Backfill) Read(ctx context.Context, t KV, span keys.Span, limit int64, 
 		if err := f.iw.codec.check(k, v); err != nil {
 			return nil, err
 		}
-		into.add(k, v, page[i].Key)
+		into.add(k, v, rows[i].Key)
 	}
 	for _, es := range []*Entries{&c.Unique, &c.Own} {
 		if !sort.IsSorted(es) {
@@ -181,7 +195,7 @@ func (f *Backfill) Read(ctx context.Context, t KV, span keys.Span, limit int64, 
 // Step adds the entries of at most limit rows of the span, which no other transaction can write, to the transaction and
 // returns the rest of the span; nil at the end. Two rows with one key of a unique index are the error 23505.
 func (f *Backfill) Step(ctx context.Context, t KV, span keys.Span, limit int64) (*keys.Span, error) {
-	c, err := f.Read(ctx, t, span, limit, kv.NoLock)
+	c, err := f.Read(ctx, t, span, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -192,15 +206,49 @@ func (f *Backfill) Step(ctx context.Context, t KV, span keys.Span, limit int64) 
 	return c.Rest, f.write(ctx, t, c.Unique.KVs, &batch)
 }
 
-// Fill adds the entry of one row, if it is still there, while others may change it or the entry. It locks the row: where
-// rows are written all the time, a transaction without the lock might fail for ever. Another row with the entry's key is the
+// Fill adds the entries of rows, given by their keys, that are still there, while others may change the rows and the entries. It locks the
+// rows: where rows are written all the time, a transaction without the locks might fail for ever. Another row with an entry's key is the
 // error 23505.
-func (f *Backfill) Fill(ctx context.Context, t KV, row keys.Key) error {
-	c, err := f.Read(ctx, t, keys.Span{Start: row, End: row.Next()}, 1, kv.Shared)
-	if err != nil {
-		return err
+//
+// A single row's lock is waited for. Of several rows those that others have locked are left out and returned, with rows that are gone: a transaction that
+// waited for one row while it holds others would keep writers waiting, and could be in a deadlock with them. With sift, which costs a read, rows that
+// are gone are not returned.
+func (f *Backfill) Fill(ctx context.Context, t KV, rows []keys.Key, sift bool) (left []keys.Key, err error) {
+	wait := kv.Block
+	if len(rows) > 1 {
+		wait = kv.SkipLocked
+		if sift {
+			vs, err := t.GetMany(ctx, rows, kv.NoLock, kv.Block)
+			if err != nil {
+				return nil, err
+			}
+			var there []keys.Key
+			for i, v := range vs {
+				if v != nil {
+					there = append(there, rows[i])
+				}
+			}
+			rows = there
+		}
 	}
-	return f.write(ctx, t, append(c.Unique.KVs, c.Own.KVs...), new(txn.WriteBatch))
+	vs, err := t.GetMany(ctx, rows, kv.Shared, wait)
+	if err != nil {
+		return nil, err
+	}
+	locked := make([]kv.KeyValue, 0, len(rows))
+	for i, v := range vs {
+		switch {
+		case v != nil:
+			locked = append(locked, kv.KeyValue{Key: rows[i], Value: v})
+		case wait == kv.SkipLocked:
+			left = append(left, rows[i])
+		}
+	}
+	c, err := f.chunk(locked)
+	if err != nil {
+		return nil, err
+	}
+	return left, f.write(ctx, t, append(c.Unique.KVs, c.Own.KVs...), new(txn.WriteBatch))
 }
 
 // write adds entries, some of which may exist already, to a batch, and writes it.

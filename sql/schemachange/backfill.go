@@ -3,7 +3,7 @@ package schemachange
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"meridian/clock"
@@ -19,12 +19,23 @@ import (
 // chunkRows is how many rows a backfill reads at once. No transaction waits for them.
 const chunkRows = 10_000
 
-// fewRows is how many rows of a chunk a backfill fills one by one, each in a transaction, rather than read all of them again. So many of these
-// transactions run at the same time.
+// fewRows is how many rows of a chunk a backfill fills in transactions rather than read all of them again.
 const fewRows = 100
 
 // rereads bounds how often a backfill reads a chunk again.
 const rereads = 3
+
+// fillRows and fillBytes bound the rows that one transaction fills, fillsInFlight the number of such transactions at a time. Where entries belong to ranges
+// that close the future, every row is filled so: a transaction takes some 0.6 s there, mostly because it waits for its own timestamp, and a writer of one
+// of its rows may have to wait that long.
+const (
+	fillRows      = 500
+	fillBytes     = 1 << 18
+	fillsInFlight = 8
+)
+
+// fillPriority makes a transaction that fills several rows the victim of its deadlocks with others, however often it was one before.
+const fillPriority = -1 << 20
 
 // fillIndex adds the entries of all rows, chunk by chunk.
 func (e *Executor) fillIndex(ctx context.Context, r *job.Run, t *catalog.Table, x *catalog.Index, done *changeProgress) error {
@@ -49,6 +60,7 @@ func (e *Executor) fillIndex(ctx context.Context, r *job.Run, t *catalog.Table, 
 		span.Start = k
 	}
 	last := e.o.Host.Clock.Monotonic()
+	f := &filling{e: e, b: b}
 	// The next chunk is read while this one is loaded.
 	var under *load
 	finish := func() error {
@@ -56,7 +68,7 @@ func (e *Executor) fillIndex(ctx context.Context, r *job.Run, t *catalog.Table, 
 		if under = nil; c == nil {
 			return nil
 		}
-		if err := e.finishLoad(ctx, b, c, 0); err != nil {
+		if err := f.finish(ctx, c, 0); err != nil {
 			return err
 		}
 		done.Rows[id] += c.Rows
@@ -94,7 +106,7 @@ func (e *Executor) fillIndex(ctx context.Context, r *job.Run, t *catalog.Table, 
 // readChunk reads a chunk of rows, makes their entries, and says at which timestamp.
 func (e *Executor) readChunk(ctx context.Context, b *exec.Backfill, span keys.Span) (c *exec.Chunk, at clock.Timestamp, err error) {
 	err = e.o.DB.Run(ctx, txn.TxnOptions{Name: "backfill"}, func(ctx context.Context, tx *txn.Txn) (err error) {
-		c, err = b.Read(ctx, tx, span, chunkRows, kv.NoLock)
+		c, err = b.Read(ctx, tx, span, chunkRows)
 		at = tx.ReadTimestamp()
 		return err
 	})
@@ -132,11 +144,20 @@ func (e *Executor) load(ctx context.Context, l *load, at clock.Timestamp) error 
 	return entries(&l.Own, kv.LoadUnread)
 }
 
-// finishLoad waits until a chunk is loaded. The remaining entries are those whose keys others have written or read since the rows were
-// read: they are filled in transactions, which tell a concurrent write from a duplicate. If they are many, the cause is another one, such
-// as a new leaseholder, which does not know the earlier reads: the chunk is read again. A unique index of a GLOBAL table always comes to the transactions, as its
-// ranges have closed the future: any replica may have served a read above the timestamp at which the rows were read.
-func (e *Executor) finishLoad(ctx context.Context, b *exec.Backfill, l *load, tries int) error {
+// filling is the backfill of one index.
+type filling struct {
+	e *Executor
+	b *exec.Backfill
+	// useless: most rows of a chunk that was read again were refused again.
+	useless bool
+}
+
+// finish waits until a chunk is loaded. The remaining entries are those whose keys others have written or read since the rows were
+// read: they are filled in transactions, which tell a concurrent write from a duplicate. If they are many, the cause is another one. After the change of a
+// leaseholder, which does not know the earlier reads, it helps to read the chunk again. It does not where ranges close the
+// future, and count every time until then as read.
+func (f *filling) finish(ctx context.Context, l *load, tries int) error {
+	e := f.e
 	var err error
 	select {
 	case err = <-l.done:
@@ -144,13 +165,17 @@ func (e *Executor) finishLoad(ctx context.Context, b *exec.Backfill, l *load, tr
 		return ctx.Err()
 	}
 	var gone *kv.BelowGCError
-	if tries < rereads && (errors.As(err, &gone) || len(l.left) > fewRows) {
+	old := errors.As(err, &gone)
+	if tries > 0 && !old && 2*int64(len(l.left)) > max(l.Rows, fewRows) {
+		f.useless = true
+	}
+	if tries < rereads && (old || len(l.left) > fewRows && !f.useless) {
 		for next := &l.Span; next != nil; {
-			part, at, err := e.readChunk(ctx, b, *next)
+			part, at, err := e.readChunk(ctx, f.b, *next)
 			if err != nil {
 				return err
 			}
-			if err := e.finishLoad(ctx, b, e.startLoad(ctx, part, at), tries+1); err != nil {
+			if err := f.finish(ctx, e.startLoad(ctx, part, at), tries+1); err != nil {
 				return err
 			}
 			next = part.Rest
@@ -160,37 +185,69 @@ func (e *Executor) finishLoad(ctx context.Context, b *exec.Backfill, l *load, tr
 	if err != nil {
 		return err
 	}
-	return e.fillRows(ctx, b, l.left)
+	return f.fill(ctx, l)
 }
 
-// fillRows adds the entries of rows in a transaction each, several of them at the same time: one that writes to a GLOBAL table takes about half a second.
-func (e *Executor) fillRows(ctx context.Context, b *exec.Backfill, rows []keys.Key) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var next atomic.Int64
-	fill := func() error {
-		for i := next.Add(1) - 1; i < int64(len(rows)); i = next.Add(1) - 1 {
-			if err := e.o.DB.Run(ctx, txn.TxnOptions{Name: "backfill"}, func(ctx context.Context, tx *txn.Txn) error {
-				return b.Fill(ctx, tx, rows[i])
-			}); err != nil {
-				return err
-			}
-		}
+// fill adds the entries that were refused, in several transactions at a time.
+func (f *filling) fill(ctx context.Context, l *load) error {
+	if len(l.left) == 0 {
 		return nil
 	}
-	results := make(chan error, fewRows)
-	running := min(fewRows, len(rows))
-	for range running {
-		if !e.o.Host.Group.Go(func(context.Context) { results <- fill() }) {
-			results <- context.Canceled
+	slices.SortFunc(l.left, keys.Key.Compare) // each transaction writes to few ranges
+	most := int(min(fillRows, max(1, fillBytes*l.Rows/max(l.Bytes, 1))))
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, fillsInFlight)
+	running := 0
+	for part := range slices.Chunk(l.left, (len(l.left)+fillsInFlight-1)/fillsInFlight) {
+		if !f.e.o.Host.Group.Go(func(context.Context) { ended <- f.fillPart(ctx, part, most) }) {
+			ended <- context.Canceled
+		}
+		running++
+	}
+	var failed error
+	for ; running > 0; running-- {
+		if err := <-ended; err != nil && failed == nil {
+			failed = err
+			stop()
 		}
 	}
-	var first error
-	for range running {
-		if err := <-results; err != nil && first == nil {
-			first = err
-			cancel()
+	return failed
+}
+
+// fillPart fills rows one transaction after the other. A transaction that loses a conflict begins again with half of its rows. Rows that others have locked come
+// last: the first of them is waited for, and by then most of the others are free.
+func (f *filling) fillPart(ctx context.Context, rows []keys.Key, most int) error {
+	var later []keys.Key // locked, or gone
+	size, alone, sift := most, false, false
+	for len(rows)+len(later) > 0 {
+		if len(rows) == 0 {
+			rows, later = later, nil
+			alone, sift = true, true
 		}
+		n, tries := min(size, len(rows)), 0
+		if alone {
+			n, alone = 1, false
+		}
+		o := txn.TxnOptions{Name: "backfill"}
+		if n > 1 {
+			o.Priority = fillPriority
+		}
+		var left []keys.Key
+		if err := f.e.o.DB.Run(ctx, o, func(ctx context.Context, tx *txn.Txn) (err error) {
+			if tries++; tries > 1 {
+				n = max(1, n/2)
+				size = n
+			}
+			left, err = f.b.Fill(ctx, tx, rows[:n], sift)
+			return err
+		}); err != nil {
+			return err
+		}
+		if tries == 1 {
+			size = min(2*size, most)
+		}
+		rows, later = rows[n:], append(later, left...)
 	}
-	return first
+	return nil
 }

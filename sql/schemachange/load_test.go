@@ -185,14 +185,15 @@ func TestFillMeetsWriters(t *testing.T) {
 									t.Errorf("%s: %v", c.write[i], err)
 								}
 							}
-						case *kv.ScanRequest:
+						case *kv.GetRequest:
 							if r.Lock == kv.Shared {
 								mu.Lock()
-								locked[string(r.Start)] = true
+								locked[string(r.Key)] = true
 								mu.Unlock()
-								if !keys.Key(r.Start).Next().Equal(r.End) {
-									t.Errorf("rows from %s to %s are locked", r.Start, r.End)
-								}
+							}
+						case *kv.ScanRequest:
+							if r.Lock == kv.Shared {
+								t.Errorf("rows from %s to %s are locked", r.Start, r.End)
 							}
 						}
 					}
@@ -208,4 +209,53 @@ func TestFillMeetsWriters(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Most entries of a backfill are refused each time, some rows are locked for long, others are gone: the rows are filled many at a time nevertheless.
+func TestFillManyRows(t *testing.T) {
+	online(t, 2, func(t *testing.T, cl *sessiontest.Cluster) {
+		a, b, locker := cl.Nodes[0].Open(t, "root"), cl.Nodes[1].Open(t, "root"), cl.Nodes[1].Open(t, "root")
+		defer a.Close()
+		defer b.Close()
+		defer locker.Close()
+		a.Must("create table t (id int primary key, v int, w int); insert into t select g, g from generate_series(1, 2000) g")
+		var (
+			mu      sync.Mutex // guards what follows
+			loads   int
+			txns    = map[kv.TxnID]bool{}
+			release sync.WaitGroup
+		)
+		cl.Meet(func(batch *kv.Batch) {
+			for _, r := range batch.Requests {
+				switch r := r.(type) {
+				case *kv.LoadRequest:
+					mu.Lock()
+					loads++
+					n := loads
+					mu.Unlock()
+					b.Must(fmt.Sprintf("update t set v = id + %d", 2000*n))
+					if n == 2 {
+						b.Must("delete from t where id between 200 and 1200")
+						locker.Must("begin; select from t where id between 1300 and 1500 for update")
+						release.Go(func() {
+							time.Sleep(5 * time.Second)
+							locker.Must("commit")
+						})
+					}
+				case *kv.GetRequest:
+					if r.Lock == kv.Shared {
+						mu.Lock()
+						txns[batch.Txn.ID] = true
+						mu.Unlock()
+					}
+				}
+			}
+		})
+		a.Must("create unique index x on t (v)")
+		release.Wait()
+		if loads != 2 || len(txns) == 0 || len(txns) > 60 {
+			t.Errorf("%d loads, and %d transactions filled rows", loads, len(txns))
+		}
+		verify(t, cl.Nodes[1], "t")
+	})
 }
