@@ -482,10 +482,13 @@ const (
 // inOneStep reports whether a change adds its voters at once, in the joint configuration by which the others leave: the range is small, so they have its state a moment
 // later, and statements wait for the places of ranges that are empty. Until then the majority of the later configuration lacks them, so each has to be there: its node
 // has answered just now. As long as the configuration is a joint one, the majority of the earlier one has what a witness that comes begins after; leaveJoint waits until
-// enough others have it.
+// enough others have it. Those that stay have it now, or it is not done so: a witness is not replaced while it is needed.
 func (s *Store) inOneStep(ctx context.Context, e *entry, d *kv.RangeDescriptor, want []kv.ReplicaTarget) bool {
 	if d.Protocol != kv.Leader || s.o.Network == nil || e.r.Stats().TotalBytes > oneStepBytes {
 		return false
+	}
+	if slices.ContainsFunc(want, func(w kv.ReplicaTarget) bool { return w.Witness }) && !s.allThere(ctx, e, d, want) {
+		return false // the long way can be given up (awaitBacked); leaving a joint configuration can't
 	}
 	var fresh []kv.NodeID
 	voters := 0
@@ -524,6 +527,28 @@ func (s *Store) inOneStep(ctx context.Context, e *entry, d *kv.RangeDescriptor, 
 		}
 	}
 	return true
+}
+
+// allThere reports whether the replicas with data that are to vote, as far as they are there, have all that is committed, or soon do.
+func (s *Store) allThere(ctx context.Context, e *entry, d *kv.RangeDescriptor, want []kv.ReplicaTarget) bool {
+	clk, commit := s.o.Clock.Physical(), uint64(0)
+	for start := clk.Monotonic(); clk.Monotonic()-start < presentWait; {
+		st := e.r.Status()
+		if st.Leader && commit == 0 {
+			commit = st.Commit
+		}
+		if st.Leader && !slices.ContainsFunc(want, func(w kv.ReplicaTarget) bool {
+			p, ok := d.Replica(w.Node)
+			return ok && w.Type == kv.Voter && !w.Witness && w.Node != s.o.NodeID &&
+				!slices.ContainsFunc(st.Followers, func(f replica.Follower) bool { return f.Replica == p.Replica && f.Active && f.Match >= commit })
+		}) {
+			return true
+		}
+		if clk.Sleep(ctx, 20*time.Millisecond) != nil {
+			return false
+		}
+	}
+	return false
 }
 
 func (s *Store) servePresent(context.Context, kv.NodeID, []byte) ([]byte, error) { return nil, nil }
