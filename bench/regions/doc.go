@@ -18,8 +18,8 @@
 //	figure5.go    CRDB'22 figure 5    TPC-C over 4, 10 and 26 regions
 //	figure6.go    CRDB'20 figure 6    TPC-C while a zone and a region fail, by policy
 //
-//	go run ./bench/regions                     all figures but the next one; plots and tables into docs/regions
-//	go run ./bench/regions -figures figure5large    figure 5 with 26 regions, which takes longer than the others together
+//	go run ./bench/regions                     all figures but the next one, in 8 minutes of processor time; plots and tables into docs/regions
+//	go run ./bench/regions -figures figure5large    figure 5 with 26 regions, which takes as long as the others together
 //	go run ./bench/regions -figures figure4    one of them
 //	go run ./bench/regions -quick              fewer clients and shorter runs, for a look; nothing is written
 //

@@ -50,7 +50,7 @@ func (c *config) say(format string, args ...any) {
 func main() {
 	c := config{progress: os.Stderr}
 	var names, docs string
-	flag.StringVar(&names, "figures", "", "figures to repeat, with commas between (default: all but figure5large, which takes longer than the others together)")
+	flag.StringVar(&names, "figures", "", "figures to repeat, with commas between (default: all but figure5large, which takes as long as the others together)")
 	flag.StringVar(&docs, "docs", "docs/regions", "write tables and plots into this directory; empty: nowhere")
 	flag.BoolVar(&c.quick, "quick", false, "fewer clients and shorter runs; nothing is written")
 	flag.StringVar(&c.part, "part", "", "only the variants of figure 4 that have this in their names; nothing is written")
