@@ -34,7 +34,7 @@ func (e *Executor) Analyze(ctx context.Context, t *catalog.Table) error {
 	if t.Kind != catalog.KindTable || t.Dropped {
 		return nil
 	}
-	counted, err := e.o.Leases.AddChanges(ctx, t.ID, 0)
+	counted, err := e.counted(ctx, t.ID)
 	if err != nil {
 		return err
 	}

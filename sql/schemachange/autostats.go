@@ -104,6 +104,23 @@ func (e *Executor) take(now time.Duration) map[catalog.ID]int64 {
 	return out
 }
 
+// counted adds this node's count of a table to that of the catalogue, and returns the sum: the changes that statistics collected from now on have
+// seen. The counts of other gateways are reported later, and count as changes since.
+func (e *Executor) counted(ctx context.Context, id catalog.ID) (int64, error) {
+	var rows int64
+	e.changes.mu.Lock()
+	if c := e.changes.tables[id]; c != nil {
+		rows = c.rows
+		delete(e.changes.tables, id)
+	}
+	e.changes.mu.Unlock()
+	total, err := e.o.Leases.AddChanges(ctx, id, rows)
+	if err != nil && rows > 0 {
+		e.RowsChanged(id, rows)
+	}
+	return total, err
+}
+
 // tableOf is a table of a snapshot; nil if there is none.
 func tableOf(s *lease.Snapshot, id catalog.ID) *catalog.Table {
 	if d := s.Descriptor(id); d != nil {
@@ -242,7 +259,7 @@ func (a *autostats) collectDue(ctx context.Context) {
 // collect collects the statistics of a table in the past (schemachange.SC10): of this moment, once that is closed on all replicas. The table's
 // descriptor is of this moment too.
 func (a *autostats) collect(ctx context.Context, t *catalog.Table) error {
-	counted, err := a.o.Leases.AddChanges(ctx, t.ID, 0)
+	counted, err := a.counted(ctx, t.ID)
 	if err != nil {
 		return err
 	}

@@ -85,6 +85,32 @@ func TestStatisticsCollectThemselves(t *testing.T) {
 	})
 }
 
+// TestAnalyzedIsNotCollected: rows that ANALYZE has seen are no changes since, also if their gateway had not reported them yet, as after a load
+// that ends with ANALYZE.
+func TestAnalyzedIsNotCollected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 2)
+		defer c.Stop()
+		for _, n := range c.Nodes {
+			n.Schema.StartStatistics()
+		}
+		a := c.Nodes[0].Open(t, "root")
+		defer a.Close()
+		a.Must("create table t (id int primary key, v int)")
+		a.Must("insert into t select g, g % 10 from generate_series(1, 10000) g")
+		a.Must("analyze t")
+		time.Sleep(25 * time.Minute)
+		if n := collections(c); n != 0 {
+			t.Errorf("%d collections after ANALYZE", n)
+		}
+		a.Must("insert into t select g, g % 10 from generate_series(10001, 13000) g")
+		time.Sleep(2 * time.Minute)
+		if n := rowsKnown(t, c.Nodes[1], "t"); n != 13_000 || collections(c) != 1 {
+			t.Errorf("%d rows, %d collections after further changes", n, collections(c))
+		}
+	})
+}
+
 // TestStatisticsOff: with the cluster setting off, nothing is collected, and no request is sent.
 func TestStatisticsOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
