@@ -264,8 +264,9 @@ func appendHeader(b []byte, h *Header) []byte {
 		b, at = wire.Begin(b, 29)
 		b = wire.End(appendTarget(b, &h.Target), at)
 	}
-	// A reader that ignores Follow answers without the rows.
-	return h.laterHeader.append(wire.Bytes(wire.Int(wire.Bool(b, 4, h.Trace), 6, int64(h.MayWait)), 8, h.Follow))
+	// A reader that ignores Follow answers without the rows, and one that ignores FollowLock says that it has not locked them.
+	b = wire.Bytes(wire.Int(wire.Bool(b, 4, h.Trace), 6, int64(h.MayWait)), 8, h.Follow)
+	return h.laterHeader.append(wire.Uint(b, 10, uint64(h.FollowLock)))
 }
 
 func appendTarget(b []byte, t *Target) []byte {
@@ -307,6 +308,8 @@ func readHeader(r *wire.Reader, h *Header) {
 			h.Follow = r.Bytes()
 		case 9:
 			h.WaitPolicy = WaitPolicy(r.Enum(uint8(Peek)))
+		case 10:
+			h.FollowLock = LockStrength(r.Enum(uint8(Exclusive)))
 		case 11:
 			h.MaxKeys = r.Int()
 		case 13:

@@ -67,8 +67,17 @@ func appendReplyHead(b []byte, r *BatchResponse) []byte {
 	b = wire.Bool(b, 8, r.Leads)
 	if r.Followed != nil {
 		b = pairFields(b, 10, r.Followed.Rows)
+		b = wire.Uint(b, 12, uint64(r.Followed.Lock))
+		b = wire.Timestamp(b, 14, r.Followed.LockedAt)
 	}
 	return b
+}
+
+func (h *BatchResponse) followed() *Followed {
+	if h.Followed == nil {
+		h.Followed = &Followed{}
+	}
+	return h.Followed
 }
 
 func readReplyHead(r *wire.Reader, h *BatchResponse) {
@@ -92,10 +101,11 @@ func readReplyHead(r *wire.Reader, h *BatchResponse) {
 		case 8:
 			h.Leads = r.Bool()
 		case 10:
-			if h.Followed == nil {
-				h.Followed = &Followed{}
-			}
-			readPair(r, wire.Grow(r, &h.Followed.Rows))
+			readPair(r, wire.Grow(r, &h.followed().Rows))
+		case 12:
+			h.followed().Lock = LockStrength(r.Enum(uint8(Exclusive)))
+		case 14:
+			h.followed().LockedAt = r.Timestamp()
 		default:
 			r.Skip()
 		}

@@ -127,8 +127,10 @@ type Header struct {
 	// Follow, if not empty, says how the values that plain Gets of the batch find lead to the keys of further rows, in words of the layer above (package
 	// rowcode). A node that serves the batch for another one reads these rows too, if they are near it, and they come with the answer
 	// (BatchResponse.Followed). It is a favour: an answer without them is as good, and the sender reads them itself.
-	Follow  []byte
-	Gateway NodeID
+	Follow []byte
+	// FollowLock is the lock with which these rows are read; Hold is about it, too.
+	FollowLock LockStrength
+	Gateway    NodeID
 	// Now is the sender's clock when the batch left; the receiver's clock moves past it.
 	Now clock.Timestamp
 }
@@ -715,7 +717,13 @@ type BatchResponse struct {
 }
 
 // Followed are rows that came with the entries that lead to them, read as the batch's own keys were: by its transaction, at its timestamp.
-type Followed struct{ Rows []KeyValue }
+type Followed struct {
+	Rows []KeyValue
+	// Lock is the lock that the transaction has on all of them (Header.FollowLock), and LockedAt as for the batch's own locks. The lock of a transaction without an anchor, of
+	// which there is one, has made its key the anchor.
+	Lock     LockStrength
+	LockedAt clock.Timestamp
+}
 
 // RangeInfo is what a node knows of a range.
 type RangeInfo struct {

@@ -305,7 +305,11 @@ func mergeHeader(out *kv.BatchResponse, b *kv.Batch, r *kv.BatchResponse) {
 	out.Leads = out.Leads || r.Leads
 	if f := r.Followed; f != nil {
 		if out.Followed == nil {
-			out.Followed = &kv.Followed{}
+			out.Followed = &kv.Followed{Lock: f.Lock, LockedAt: f.LockedAt}
+		}
+		out.Followed.Lock = min(out.Followed.Lock, f.Lock)
+		if f.LockedAt.Less(out.Followed.LockedAt) {
+			out.Followed.LockedAt = f.LockedAt
 		}
 		out.Followed.Rows = append(out.Followed.Rows, f.Rows...)
 	}

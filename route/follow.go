@@ -19,7 +19,8 @@ import (
 //
 //	route.RO7 (I2, I3): A row that comes with its entry is read by an ordinary batch of the entry's transaction: at the timestamp at which the entry was read, and with all
 //	    that a read of the gateway meets and leaves behind, locks, uncertainty and the timestamp cache among it. The gateway counts it among the transaction's
-//	    reads. Any error, and any delay beyond followFor, has the effect that the row does not come, and the gateway reads it.
+//	    reads, and its lock among the locks. A row that another transaction has locked does not come: the gateway itself has a place in the queue. Nor do several rows that are
+//	    to be locked if the transaction has no anchor yet: the locks of a transaction have one anchor. Any error, and any delay beyond followFor, has the effect that the row does not come, and the gateway reads it.
 
 // followFor is how long an answer waits for rows; chosen by us, a few times the longest round trip.
 const followFor = time.Second
@@ -49,15 +50,26 @@ func (s *Sender) follow(ctx context.Context, b *kv.Batch, r *kv.BatchResponse) {
 			return
 		}
 		if s.way(e) <= WideArea {
-			sub.Requests = append(sub.Requests, &kv.GetRequest{Key: k})
+			sub.Requests = append(sub.Requests, &kv.GetRequest{Key: k, Lock: b.FollowLock})
 		}
 	}
 	if len(sub.Requests) == 0 {
 		return
 	}
-	sub.Follow, sub.CanForwardRead, sub.RangeID, sub.Generation, sub.MaxKeys, sub.TargetBytes = nil, false, 0, 0, 0, 0
+	sub.Follow, sub.FollowLock, sub.CanForwardRead, sub.RangeID, sub.Generation, sub.MaxKeys, sub.TargetBytes = nil, kv.NoLock, false, 0, 0, 0, 0
 	if r.Txn != nil {
 		sub.Txn = r.Txn // the range may have moved the timestamp
+	}
+	if b.FollowLock != kv.NoLock {
+		sub.WaitPolicy = kv.NoWait
+		if len(sub.Txn.Anchor) == 0 {
+			if len(sub.Requests) > 1 {
+				return
+			}
+			t := *sub.Txn
+			t.Anchor = sub.Requests[0].Span().Start
+			sub.Txn = &t
+		}
 	}
 	txn := sub.Txn
 	a, err := s.subSend(ctx, sub)
@@ -65,7 +77,7 @@ func (s *Sender) follow(ctx context.Context, b *kv.Batch, r *kv.BatchResponse) {
 		s.o.Probes.Reached("route: a row did not come with its entry")
 		return
 	}
-	rows := &kv.Followed{}
+	rows := &kv.Followed{Lock: b.FollowLock, LockedAt: a.LockedAt}
 	for i, x := range a.Responses {
 		row, ok := x.(*kv.GetResponse)
 		if !ok || row.Value == nil {
@@ -84,6 +96,7 @@ func (s *Sender) follow(ctx context.Context, b *kv.Batch, r *kv.BatchResponse) {
 	if a.Txn != nil && a.Txn != txn {
 		// The answer keeps this node's clock, and has the readings of others in the transaction.
 		t := *txn
+		t.Anchor = b.Txn.Anchor // the gateway's part
 		for _, o := range a.Txn.Observed {
 			t.Observe(o.Node, o.At)
 		}

@@ -51,8 +51,10 @@ type ReadOptions struct {
 	// (txn.TX9).
 	Enough int
 	// Follow, if not empty, is the recipe by which the keys' values lead to rows, and Followed is called with those that came with them (GetRows).
-	Follow   []byte
-	Followed func(kv.KeyValue)
+	// FollowLock is the lock with which the rows are read. Without an anchor, there is one row at most.
+	Follow     []byte
+	FollowLock kv.LockStrength
+	Followed   func(kv.KeyValue)
 }
 
 // UnsupportedError says that a commit protocol does not support a transaction's operation in one of its ranges.

@@ -155,7 +155,7 @@ func (l *leaderRanges) Get(ctx context.Context, _ *kv.Txn, ks []keys.Key, o Read
 	if o.Lock != kv.NoLock {
 		prepare = func(b *kv.Batch) { t.leader.PrepareLocking(b, anchor, o.Newest) }
 	} else {
-		b.Enough, b.Follow = o.Enough, o.Follow
+		b.Enough, b.Follow, b.FollowLock = o.Enough, o.Follow, o.FollowLock
 		if o.Newest {
 			prepare = t.leader.PrepareNewest
 		}
@@ -183,9 +183,18 @@ func (l *leaderRanges) Get(ctx context.Context, _ *kv.Txn, ks []keys.Key, o Read
 		t.noteHeld(keys.Span{Start: k}, o.Lock, r)
 		values[i] = get.Value
 	}
-	if r.Followed != nil && o.Followed != nil {
-		for _, row := range r.Followed.Rows {
-			t.leader.NoteRead(keys.Span{Start: row.Key})
+	if f := r.Followed; f != nil && o.Followed != nil && f.Lock == o.FollowLock {
+		for _, row := range f.Rows {
+			s := keys.Span{Start: row.Key}
+			if f.Lock != kv.NoLock {
+				t.core.Anchor(row.Key)
+				t.locking(s)
+				t.noteLocked(f.Lock, []kv.KeyValue{row})
+				if o.Hold && !f.LockedAt.IsZero() {
+					t.leader.NoteHeld(s, f.LockedAt)
+				}
+			}
+			t.leader.NoteRead(s)
 			o.Followed(row)
 		}
 	}

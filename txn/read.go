@@ -116,17 +116,20 @@ func (t *Txn) GetFound(ctx context.Context, ks []keys.Key, enough int, lock kv.L
 }
 
 // GetRows is GetFound for entries of an index, and returns with them rows to which they lead, of which recipe makes the keys (kv.Header.Follow). An entry may come without
-// its row: then Get reads it. enough is zero if each of the keys may have a value.
+// its row: then Get reads it. enough is zero if each of the keys may have a value. The rows are locked as lock says, if it is known that this locks all of a transaction's rows with
+// one anchor; the entries are not.
 //
 //	txn.TX10 (I2, I3): A row that came with its entry is what Get would have returned at the time: it was read at the transaction's timestamp, counts among its reads, and the transaction
-//	    itself has written nothing to it. Rows that it has written, or may have in flight, are left out.
-func (t *Txn) GetRows(ctx context.Context, ks []keys.Key, enough int, recipe []byte) (values [][]byte, rows []kv.KeyValue, err error) {
+//	    itself has written nothing to it. Rows that it has written, or may have in flight, are left out. If the row was to be locked it is, as by Get (txn.TX3), and it came
+//	    without a wait.
+func (t *Txn) GetRows(ctx context.Context, ks []keys.Key, enough int, recipe []byte, lock kv.LockStrength) (values [][]byte, rows []kv.KeyValue, err error) {
 	if err := t.usable(); err != nil {
 		return nil, nil, err
 	}
 	o := ReadOptions{Enough: enough}
-	if t.load.flight == nil && t.others == nil && len(t.flights) == 0 {
-		o.Follow = recipe
+	anchored := lock == kv.NoLock || len(ks) == 1 || enough == 1 || t.core.Txn().Anchor != nil
+	if t.load.flight == nil && t.others == nil && len(t.flights) == 0 && anchored {
+		o.Follow, o.FollowLock, o.Hold = recipe, lock, t.hold && lock != kv.NoLock
 		o.Followed = func(row kv.KeyValue) {
 			if _, mine := t.core.Buffered(row.Key); !mine {
 				rows = append(rows, row)

@@ -2,15 +2,19 @@ package simcluster_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
+	"meridian/sim"
 	"meridian/sim/simcluster"
 )
 
@@ -104,7 +108,8 @@ func TestRowsComeWithEntries(t *testing.T) {
 				}
 				where := fmt.Sprintf("u IN (%s)%s", strings.Join(list, ", "), more)
 				what := "a::text || ' ' || u || ' ' || md5(name) || ' ' || crdb_region::text AS x"
-				got := query(tx, fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY x", what, table, where))
+				lock := []string{"", "", " FOR UPDATE", " FOR SHARE"}[rng.IntN(4)]
+				got := query(tx, fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY x%s", what, table, where, lock))
 				want := query(tx, fmt.Sprintf("SELECT %s FROM %s@%s_pkey WHERE %s ORDER BY x", what, table, table, where))
 				if got != want {
 					t.Fatalf("%s WHERE %s:\n%s\nand not\n%s", table, where, got, want)
@@ -132,4 +137,120 @@ func followed(c *simcluster.Cluster) (n int64) {
 		n += c.Node(i).Router().Metrics().Followed.Load()
 	}
 	return n
+}
+
+// TestRowsAreLockedWithEntries: a statement that locks a row by a unique key takes one round to find and lock it, at each level of isolation. Of clients in all regions that
+// add to a few rows, by UPDATE alone or after they have locked and read the row, none loses what another one has added, while rows move.
+func TestRowsAreLockedWithEntries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+		defer cancel()
+		c, conn := usersByRow(t, "SET search_path = public", // see TestPredictedRounds
+			"CREATE TABLE users (id int PRIMARY KEY, email int UNIQUE, n int NOT NULL DEFAULT 0) LOCALITY REGIONAL BY ROW",
+			"INSERT INTO users (id, email, crdb_region) VALUES (1, 101, 'us-east1'), (2, 102, 'us-west1'), (3, 103, 'europe-west1'), (4, 104, 'us-west1')")
+		time.Sleep(10 * time.Second)
+		names := sim.ThreeRegions().Names
+		west, europe := sim.ThreeRegions().RTT(names[0], names[1]), sim.ThreeRegions().RTT(names[0], names[2])
+		for _, level := range []string{"serializable", "repeatable read", "read committed"} {
+			exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
+			for _, x := range []struct {
+				sql               string
+				predicted, actual string
+				want              time.Duration
+			}{
+				{"UPDATE users SET n = 0 WHERE email = 101", "0 to 2", "0", 0},
+				{"UPDATE users SET n = 0 WHERE email = 102", "0 to 2", "2", 2 * west},
+				{"UPDATE users SET n = 0 WHERE email = 103", "0 to 2", "2", 2 * europe},
+				{"DELETE FROM users WHERE email = 102 AND n > 0", "0 to 2", "1", west},
+			} {
+				for range 3 {
+					exec(t, conn, x.sql)
+					time.Sleep(time.Second)
+				}
+				explained := plain(t, conn, "EXPLAIN "+x.sql)
+				lines := plain(t, conn, "EXPLAIN ANALYZE "+x.sql)
+				predicted, actual := footer(t, explained, "wide-area rounds"), footer(t, lines, "wide-area rounds that took place")
+				if predicted != x.predicted || actual != x.actual {
+					t.Errorf("%s at %s: predicted %s rounds, %s took place; want %s, %s\n%s", x.sql, level, predicted, actual, x.predicted, x.actual, strings.Join(lines, "\n"))
+				}
+				roundTrips(t, level+": "+x.sql, x.want, func() { exec(t, conn, x.sql) })
+			}
+			for _, x := range []struct {
+				sql  string
+				want time.Duration
+			}{
+				{"SELECT n FROM users WHERE email = 102 FOR UPDATE", west}, {"SELECT n FROM users WHERE email = 103 FOR SHARE", europe},
+				{"SELECT n FROM users WHERE email IN (102, 104) FOR UPDATE", 2 * west}, // which row would be the anchor of the locks is not known
+			} {
+				tx, err := conn.Begin(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				begun := time.Now()
+				list, err := tx.Query(ctx, x.sql)
+				if err == nil {
+					_, err = pgx.CollectRows(list, pgx.RowTo[int64])
+				}
+				if took := time.Since(begun); err != nil || took < x.want-3*time.Millisecond || took > x.want+x.want/20+3*time.Millisecond {
+					t.Errorf("%s at %s took %v, want %v: %v", x.sql, level, took, x.want, err)
+				}
+				if x.want == west { // the lock is there
+					other := connectTo(t, c, 3, "movr")
+					if _, err := other.Exec(ctx, "SELECT n FROM users WHERE id = 2 FOR UPDATE NOWAIT"); err == nil || !strings.Contains(err.Error(), "55P03") {
+						t.Errorf("the row is not locked: %v", err)
+					}
+				}
+				if err := tx.Commit(ctx); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Second)
+			}
+		}
+		before := followed(c)
+		var added, moved atomic.Int64
+		atAllLevels(ctx, t, c, 3, func(i int, level string, conn *pgx.Conn, rng *rand.Rand) {
+			for range 25 {
+				email := 101 + rng.IntN(4)
+				var err error
+				switch rng.IntN(6) {
+				case 0:
+					if _, err = conn.Exec(ctx, fmt.Sprintf("UPDATE users SET crdb_region = '%s' WHERE email = %d", names[rng.IntN(3)], email)); err == nil {
+						moved.Add(1)
+					}
+				case 1, 2:
+					if _, err = conn.Exec(ctx, fmt.Sprintf("UPDATE users SET n = n + 1 WHERE email = %d", email)); err == nil {
+						added.Add(1)
+					}
+				default:
+					lock := []string{"FOR UPDATE", "FOR NO KEY UPDATE", "FOR SHARE"}[rng.IntN(3)]
+					err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+						var n int
+						if err := tx.QueryRow(ctx, fmt.Sprintf("SELECT n FROM users WHERE email = %d %s", email, lock)).Scan(&n); err != nil {
+							return err
+						}
+						time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond)
+						_, err := tx.Exec(ctx, fmt.Sprintf("UPDATE users SET n = %d WHERE email = %d", n+1, email))
+						return err
+					})
+					if err == nil {
+						added.Add(1)
+					}
+				}
+				if pg := (*pgconn.PgError)(nil); err != nil && !(errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01")) {
+					t.Errorf("at %s: %v", level, err)
+				}
+			}
+		})
+		var rows, sum int64
+		if err := conn.QueryRow(ctx, "SELECT count(*), sum(n) FROM users").Scan(&rows, &sum); err != nil || rows != 4 || sum != added.Load() {
+			t.Errorf("%d rows, %d of %d additions, %v", rows, sum, added.Load(), err)
+		}
+		came := followed(c) - before
+		t.Logf("%d additions, %d moves, %d rows came with their entries", added.Load(), moved.Load(), came)
+		if added.Load() < 50 || moved.Load() < 10 || came < 20 {
+			t.Error("that is too few")
+		}
+	})
 }

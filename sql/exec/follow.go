@@ -13,7 +13,7 @@ import (
 
 // rowFinder is implemented by a KV that can return rows together with the entries that lead to them.
 type rowFinder interface {
-	GetRows(ctx context.Context, ks []keys.Key, enough int, recipe []byte) ([][]byte, []kv.KeyValue, error)
+	GetRows(ctx context.Context, ks []keys.Key, enough int, recipe []byte, lock kv.LockStrength) ([][]byte, []kv.KeyValue, error)
 }
 
 // arrivals are rows that came with their entries, by their keys.
@@ -99,8 +99,8 @@ func entriesOf(in op) *indexScanOp {
 // followed lets the scan below a join ask for rows, if the plan says so.
 func (b *builder) followed(n *opt.IndexJoin, in op, primary *indexCodec) {
 	scan := entriesOf(in)
-	if scan != nil && scan.points && !scan.locks() && n.Locking.Strength == kv.NoLock && scan.node.Table.ID == n.Table.ID {
-		scan.recipe = scan.index.x.Recipe(primary.x)
+	if scan != nil && scan.points && !scan.locks() && scan.node.Table.ID == n.Table.ID && n.Locking.Wait == kv.Block {
+		scan.recipe, scan.followLock = scan.index.x.Recipe(primary.x), n.Locking
 	}
 }
 
@@ -138,8 +138,9 @@ func (it *indexScanIter) asksRows() bool {
 func (it *indexScanIter) getRows(ks []keys.Key, enough int) (vs [][]byte, err error) {
 	var rows []kv.KeyValue
 	f := it.r.kv.(rowFinder)
+	defer it.holds(it.o.followLock.Held)()
 	vs, err = it.askBy(ks, kv.NoLock, func() (vs [][]byte, err error) {
-		vs, rows, err = f.GetRows(it.r.ctx, ks, enough, it.o.recipe)
+		vs, rows, err = f.GetRows(it.r.ctx, ks, enough, it.o.recipe, it.o.followLock.Strength)
 		return vs, err
 	})
 	if tooLarge(err) && len(ks) > 1 {

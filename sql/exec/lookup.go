@@ -181,22 +181,23 @@ func (it *indexJoinIter) complete() error {
 	it.letGo()
 	it.values = make([][]byte, len(it.ks))
 	var missing []keys.Key
+	var at []int
 	for i, k := range it.ks {
 		if it.values[i] = it.arrivals.take(k); it.values[i] == nil {
-			missing = append(missing, k)
+			missing, at = append(missing, k), append(at, i)
 		}
 	}
 	if missing == nil {
 		return nil
 	}
-	vs, err := it.getParts(missing, kv.NoLock, kv.Block)
+	lock := it.o.node.Locking
+	defer it.holds(lock.Held)()
+	vs, err := it.getParts(missing, lock.Strength, lock.Wait)
 	if err != nil {
 		return err
 	}
-	for i := range it.values {
-		if it.values[i] == nil {
-			it.values[i], vs = vs[0], vs[1:]
-		}
+	for j, i := range at {
+		it.values[i] = vs[j]
 	}
 	return nil
 }

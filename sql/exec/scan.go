@@ -42,6 +42,8 @@ type indexScanOp struct {
 	earlyWidth  int
 	// recipe makes of entries the keys of rows that come with them (opt.IndexScan.Follow); nil: none does.
 	recipe []byte
+	// followLock is the lock of these rows, as of the index join.
+	followLock opt.Locking
 }
 
 func (b *builder) indexScan(n *opt.IndexScan) (op, error) {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/rowcode"
 	"meridian/sql/scalar"
@@ -241,7 +242,9 @@ func (a *access) fetch(ix *catalog.Index, c constraint, node *IndexScan, have co
 		// The row may have changed before it is locked: everything is tested again.
 		late = a.filter
 	}
-	node.Follow = lock.Strength == 0 && node.AsOf.IsZero() && o.follows(node)
+	// A row that comes with its entry is locked as it would be by the join, so nothing may come between the two.
+	direct := lock.Strength == 0 || lock.Wait == kv.Block && len(early) == 0 && s.req.limit == 0
+	node.Follow = direct && node.AsOf.IsZero() && o.follows(node)
 	join := &IndexJoin{Base: Base{Cols: a.cols}, Input: node, Table: t, Ordinals: a.ordinals, KeyCols: keyCols,
 		Filter: o.planExprs(late), Locking: lock, KeepOrder: true}
 	if lock.Strength != 0 {

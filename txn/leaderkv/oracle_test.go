@@ -269,7 +269,7 @@ func (o *oracle) generate(dice *rand.Rand, gateways int) []*otxn {
 			p := op{key: dice.IntN(oracleKeys)}
 			switch r := dice.IntN(20); {
 			case r < 3:
-				p.kind = opFollow
+				p.kind, p.lock = opFollow, kv.LockStrength(max(0, dice.IntN(5)-2))
 			case r < 7:
 				p.kind, p.lock = opGet, kv.LockStrength(max(0, dice.IntN(5)-2))
 			case r < 10:
@@ -314,7 +314,7 @@ func (x *otxn) attempt(ctx context.Context, t *txn.Txn, seed int) error {
 			o.read = world{}
 			o.read[o.key] = number(v)
 		case opFollow:
-			vs, rows, err := t.GetRows(ctx, []keys.Key{oracleKey(seed, o.key)}, 0, []byte{1})
+			vs, rows, err := t.GetRows(ctx, []keys.Key{oracleKey(seed, o.key)}, 0, []byte{1}, o.lock)
 			if err != nil {
 				return err
 			}
