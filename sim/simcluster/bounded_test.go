@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"meridian/kv"
+	"meridian/sim"
 	"meridian/sql/catalog/lease"
 )
 
@@ -198,5 +200,66 @@ func TestStaleCutOff(t *testing.T) {
 		if got, err := read("SELECT count(*) FROM child AS OF SYSTEM TIME '" + before + "'"); !errors.As(err, &pg) || pg.Code != "72000" {
 			t.Errorf("a table whose data is gone: %s, %v", got, err)
 		}
+	})
+}
+
+// TestBoundedLookupJoins: a lookup join with a bound of staleness reads at the nearest replicas, as of one time for all rows on both sides, wherever they are homed: it takes no
+// wide-area round, also when the region in which the rows are homed is gone.
+func TestBoundedLookupJoins(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, conn := usersByRow(t, "CREATE TABLE users (id int PRIMARY KEY, email text UNIQUE, name text) LOCALITY REGIONAL BY ROW",
+			"CREATE TABLE orders (id int PRIMARY KEY, buyer int, INDEX (buyer)) LOCALITY REGIONAL BY ROW")
+		names := sim.ThreeRegions().Names
+		for i, r := range names {
+			exec(t, conn, fmt.Sprintf("INSERT INTO users (id, email, name, crdb_region) SELECT g, 'e' || g, 'n', '%s' FROM generate_series(%d, %d) g", r, 100*i, 100*i+99))
+			exec(t, conn, fmt.Sprintf("INSERT INTO orders (id, buyer, crdb_region) SELECT g, 299 - g, '%s' FROM generate_series(%d, %d) g", r, 100*i, 100*i+99))
+		}
+		exec(t, conn, "ANALYZE users")
+		exec(t, conn, "ANALYZE orders")
+		homed(t, c, conn, "orders", 3, 2)
+		time.Sleep(30 * time.Second)
+		joins := func(from string, conn *pgx.Conn) {
+			for _, x := range []struct {
+				sql  string
+				rows int
+			}{
+				{"SELECT o.id, u.name FROM orders o JOIN users u ON u.id = o.buyer %s WHERE o.id IN (7, 107, 207)", 3},
+				{"SELECT o.id, u.name FROM orders o LEFT JOIN users u ON u.id = o.buyer %s WHERE o.id = 20", 1},
+				{"SELECT o.id, u.name FROM orders o JOIN users u ON u.email = 'e' || o.buyer %s WHERE o.id IN (150, 250)", 2},
+				{"SELECT o.id, u.name FROM users u JOIN orders o ON o.buyer = u.id %s WHERE u.id IN (3, 130, 260)", 3},
+			} {
+				for _, bound := range []string{"with_max_staleness('3m')", "with_min_timestamp(now() - '3m'::interval)"} {
+					sql := fmt.Sprintf(x.sql, "AS OF SYSTEM TIME "+bound)
+					if lines := plain(t, conn, "EXPLAIN "+sql); !strings.Contains(strings.Join(lines, "\n"), "lookup join") {
+						t.Errorf("%s is not a lookup join:\n%s", sql, strings.Join(lines, "\n"))
+					}
+					roundTrips(t, from+": "+sql, 0, func() {
+						rows, err := conn.Query(context.Background(), sql)
+						n := 0
+						for err == nil && rows.Next() {
+							n++
+						}
+						if err == nil {
+							err = rows.Err()
+						}
+						if err != nil || n != x.rows {
+							t.Errorf("%s: %s: %d rows, %v", from, sql, n, err)
+						}
+					})
+				}
+			}
+		}
+		var conns []*pgx.Conn
+		for i := range names {
+			conns = append(conns, connectTo(t, c, 3*i, "movr"))
+			joins(names[i], conns[i])
+		}
+		for i := range 3 {
+			c.Crash(3+i, 0, true) // us-west1
+		}
+		time.Sleep(5 * time.Second)
+		joins(names[0]+" alone", conns[0])
+		joins(names[2]+" alone", conns[2])
 	})
 }
