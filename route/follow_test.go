@@ -21,6 +21,10 @@ type following struct {
 	// between is asked for calls from one of the nodes to another.
 	between func(ctx context.Context) error
 	asked   int // such calls
+	// lock is that of the rows, and badly is set by a request for a row that is not locked so, would wait, or has no anchor.
+	lock   kv.LockStrength
+	badly  bool
+	anchor keys.Key
 }
 
 func (f *following) CallClass(ctx context.Context, c transport.Class, to kv.NodeID, method string, req []byte) ([]byte, error) {
@@ -34,8 +38,11 @@ type among struct{ f *following }
 
 func (a among) CallClass(ctx context.Context, c transport.Class, to kv.NodeID, method string, req []byte) ([]byte, error) {
 	if b, err := kv.DecodeBatch(req); err == nil {
-		if _, get := b.Requests[0].(*kv.GetRequest); get {
+		if get, ok := b.Requests[0].(*kv.GetRequest); ok {
 			a.f.asked++
+			if get.Lock != a.f.lock || get.Lock != kv.NoLock && (b.WaitPolicy != kv.NoWait || len(b.Txn.Anchor) == 0) {
+				a.f.badly = true
+			}
 			if a.f.between != nil {
 				if err := a.f.between(ctx); err != nil {
 					return nil, err
@@ -70,6 +77,9 @@ func TestFollow(t *testing.T) {
 			f.between = func(ctx context.Context) error { return f.c.h.Clock.Sleep(ctx, time.Minute) }
 		}, true, 0, true},
 		{"there are no rows", func(f *following) { delete(f.c.data, string(key(70))); delete(f.c.data, string(key(75))) }, true, 0, true},
+		{"rows to be locked, with an anchor", func(f *following) { f.lock, f.anchor = kv.Exclusive, key(4) }, true, 2, true},
+		{"rows to be locked, without an anchor", func(f *following) { f.lock = kv.Exclusive }, true, 0, false},
+		{"a row to be locked, without an anchor", func(f *following) { f.lock = kv.Shared; delete(f.c.data, string(key(2))) }, true, 1, true},
 		{"the rows are too large", func(f *following) { f.c.data[string(key(70))] = make([]byte, kv.AnswerBytes) }, true, 0, true},
 	} {
 		t.Run(x.name, func(t *testing.T) {
@@ -86,12 +96,12 @@ func TestFollow(t *testing.T) {
 				f := &following{c: c, follow: lead}
 				s := route.New(route.Options{Host: h, Clock: c.clock, NodeID: func() kv.NodeID { return 9 }, Remote: f, Members: members{c}})
 				x.change(f)
-				b := &kv.Batch{Header: kv.Header{Follow: keys.TableKey(uint32(9))}}
+				b := &kv.Batch{Header: kv.Header{Follow: keys.TableKey(uint32(9)), FollowLock: f.lock}}
 				for i := range 5 {
 					b.Requests = append(b.Requests, &kv.GetRequest{Key: key(i)})
 				}
 				if x.txn {
-					b.Txn = &kv.Txn{TxnMeta: kv.TxnMeta{ID: kv.TxnID{1}}}
+					b.Txn = &kv.Txn{TxnMeta: kv.TxnMeta{ID: kv.TxnID{1}, Anchor: f.anchor}}
 				}
 				begun := time.Now()
 				r, err := s.Send(ctx, b)
@@ -101,17 +111,23 @@ func TestFollow(t *testing.T) {
 				if took := time.Since(begun); took > 2*time.Second {
 					t.Errorf("the answer took %s", took)
 				}
-				if v := r.Responses[2].(*kv.GetResponse).Value; string(v) != "075" {
+				if v := r.Responses[2].(*kv.GetResponse).Value; v != nil && string(v) != "075" {
 					t.Errorf("an entry is %q", v)
 				}
 				n := 0
 				if r.Followed != nil {
 					n = len(r.Followed.Rows)
+					if r.Followed.Lock != f.lock {
+						t.Errorf("the rows are locked for %v", r.Followed.Lock)
+					}
 					for _, row := range r.Followed.Rows {
 						if string(row.Value) != "row" || !row.Key.Equal(key(70)) && !row.Key.Equal(key(75)) {
 							t.Errorf("%q came", row.Key)
 						}
 					}
+				}
+				if f.badly {
+					t.Error("a row was asked for in another way")
 				}
 				if n != x.rows || (f.asked > 0) != x.between {
 					t.Errorf("%d rows came, after %d calls between the nodes", n, f.asked)
