@@ -16,6 +16,7 @@ import (
 	"meridian/kv"
 	"meridian/rangeserver"
 	"meridian/replica"
+	"meridian/replica/lease"
 	"meridian/server"
 	"meridian/setting"
 	"meridian/sim/simcluster"
@@ -55,11 +56,37 @@ func compared(c *simcluster.Cluster) (problems []string) {
 			case check.Kept != check.Counted:
 				problems = append(problems, fmt.Sprintf("r%d: statistics say %+v, a count %+v", id, check.Kept, check.Counted))
 			case len(check.Missing) > 0:
-				problems = append(problems, fmt.Sprintf("r%d: nothing was heard of the replicas on %v", id, check.Missing))
+				problems = append(problems, fmt.Sprintf("r%d: nothing was heard of the replicas on %v up to index %d%s", id, check.Missing, check.Index,
+					replicasOn(c, id, check.Missing)))
 			}
 		}
 	}
 	return problems
+}
+
+// replicasOn describes the replicas of a range on some nodes, to tell one that lags behind from one that is not there.
+func replicasOn(c *simcluster.Cluster, id kv.RangeID, nodes []kv.NodeID) (out string) {
+	for i := range c.Len() {
+		n := c.Node(i)
+		if n == nil || n.Store() == nil || !slices.Contains(nodes, n.NodeID()) {
+			continue
+		}
+		there := false
+		n.Store().Replicas(func(r *replica.Replica) bool {
+			if r.RangeID() == id {
+				there = true
+				st := r.Status()
+				d, l := st.Desc, st.Lease
+				st.Desc, st.Lease = nil, lease.Lease{}
+				out += fmt.Sprintf("; node %d has %v, %v, %+v", n.NodeID(), d, l, st)
+			}
+			return true
+		})
+		if !there {
+			out += fmt.Sprintf("; node %d has no replica", n.NodeID())
+		}
+	}
+	return out
 }
 
 // compareSome compares the replicas of a random range during the campaign; a replica that deviates ends its node.
