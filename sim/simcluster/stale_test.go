@@ -51,6 +51,7 @@ type stale struct {
 	t    *testing.T
 	c    *simcluster.Cluster
 	stop chan struct{}
+	from clock.Timestamp // the first rows were there
 
 	mu      sync.Mutex                 // guards all below
 	seen    map[clock.Timestamp]string // the accounts
@@ -92,6 +93,7 @@ func (s *stale) run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.from = db.Clock().Now()
 	for _, i := range []int{0, 4, 8, staleKeys} {
 		s.split(s.c.Node(0), staleKey(i))
 	}
@@ -316,7 +318,7 @@ func (s *stale) bounded(d *rand.Rand) {
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
 	defer cancel()
 	span := keys.Span{Start: staleKey(0), End: staleKey(staleAll)}
-	least := n.DB().Clock().Now().Add(-time.Duration(3+d.IntN(20)) * time.Second)
+	least := n.DB().Clock().Now().Add(-time.Duration(3+d.IntN(20)) * time.Second).Forward(s.from)
 	got, err := n.DB().Negotiate(ctx, []keys.Span{span}, least)
 	if err != nil || got.At.Less(least) {
 		return
