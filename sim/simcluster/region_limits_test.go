@@ -68,14 +68,15 @@ func (l *regionLimits) farthest(region string) (d time.Duration) {
 	return d
 }
 
-// quorum is the round trip from a region to the nearest quorum of the voters of each range of a table whose lease is there, the longest one.
+// quorum is the round trip from a region to the nearest quorum of the voters of each range of a table's rows whose lease is there, the longest one. The ranges
+// of its other indexes, which may have other voters, are not written by updates of other columns.
 func (l *regionLimits) quorum(conn *pgx.Conn, table, region string) (longest time.Duration) {
 	l.Helper()
 	ranges, err := l.c.Ranges(context.Background(), 0)
 	if err != nil {
 		l.Fatal(err)
 	}
-	span := keys.TableSpan(uint32(tableIDOf(l.T, conn, table)))
+	span := keys.IndexSpan(tableIDOf(l.T, conn, table), uint32(1))
 	for _, d := range ranges {
 		if !span.Contains(d.Start) {
 			continue
