@@ -137,6 +137,7 @@ func (k *campaign) compareAll() {
 		}
 		time.Sleep(3 * time.Second)
 	}
+	k.dump()
 	for _, p := range problems {
 		k.problem("%s", p)
 	}
