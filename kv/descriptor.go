@@ -74,6 +74,15 @@ func (d *RangeDescriptor) Replica(n NodeID) (ReplicaDescriptor, bool) {
 	return ReplicaDescriptor{}, false
 }
 
+// NextOn is the least number that a replica of the range may have on a node when the node's earlier ones are gone: that of the replica which the
+// range has there, since it may have come back in the meantime, or else the next one.
+func (d *RangeDescriptor) NextOn(node NodeID) ReplicaID {
+	if r, ok := d.Replica(node); ok {
+		return r.Replica
+	}
+	return d.NextReplica
+}
+
 // Quorum reports whether the replicas that has names are a majority of the range's voters; while two configurations are joint,
 // of the voters of each of them. Any two quorums of one descriptor have a replica in common, and so have quorums of two
 // descriptors of which the second follows the first by one change of replicas.

@@ -45,7 +45,7 @@ func (s *Store) removedMeanwhile(ctx context.Context, e *entry) error {
 		if member(now, e.r.ReplicaID()) {
 			return nil
 		}
-		next = now.NextReplica
+		next = now.NextOn(s.o.NodeID)
 	case s.o.Sender == nil:
 		return nil
 	default:

@@ -221,7 +221,7 @@ func (r *Replica) applyReplicas(b *engine.Batch, d *kv.RangeDescriptor, change *
 		}
 		self, ok := r.replicaOf(r.replicaID)
 		if !ok || self.Node != r.o.Node {
-			return r.destroy(d.NextReplica)
+			return r.destroy(d.NextOn(r.o.Node))
 		}
 		r.o.Store.DescriptorChanged(r, d)
 		return nil
