@@ -36,24 +36,16 @@ func (m *Misfit) String() string {
 // rule 3) has learned its own versions, and first waits until every node has (lease.Manager.Everywhere) if it has made a table, since publication waits for
 // no node that does not know the table yet. total is the number of ranges. Where leases are is only asked if leases is set: each leaseholder is asked, and one that
 // does not answer counts as a misfit.
-//
-// The index may be behind a range for as long as nobody reads it who would finish the transaction of a node that died. So a range that it shows as a misfit is
-// asked itself, unless there are many: then most of them are what the index says.
 func (n *Node) Conforms(ctx context.Context, span keys.Span, leases bool) (misfits []Misfit, total int, err error) {
 	s := n.store.Load()
 	if s == nil {
 		return nil, 0, &kv.UnavailableError{Reason: "the node is not ready"}
 	}
 	nodes := s.Nodes()
-	asked := 0
 	err = n.eachRange(ctx, span.Start, span.Stop(), func(info kv.RangeInfo) error {
 		total++
 		c := rangeserver.Conformity(n.zones, &info.Desc, 0, nodes)
-		fits := c.None()
-		if fits && leases || !fits && asked < mostAsked {
-			if !fits {
-				asked++
-			}
+		if leases && c.None() {
 			limit, cancel := n.host.Clock.WithTimeout(ctx, askRange)
 			defer cancel()
 			resp, err := n.router.Send(limit, &kv.Batch{Requests: []kv.Request{&kv.RangeInfoRequest{Key: rangeProbe(info.Desc.Start)}}})
@@ -61,15 +53,9 @@ func (n *Node) Conforms(ctx context.Context, span keys.Span, leases bool) (misfi
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				if c.Lease = c.Lease || fits; !fits {
-					asked = mostAsked // where one does not answer, others may not either
-				}
+				c.Lease = true
 			} else if got, ok := resp.Responses[0].(*kv.RangeInfoResponse); ok {
-				holder := got.Leaseholder
-				if !leases {
-					holder = 0
-				}
-				c, info.Desc = rangeserver.Conformity(n.zones, &got.Desc, holder, nodes), got.Desc
+				c = rangeserver.Conformity(n.zones, &got.Desc, got.Leaseholder, nodes)
 			}
 		}
 		if !c.None() {
@@ -122,8 +108,6 @@ func (n *Node) misplaced(ctx context.Context, span keys.Span) (misplaced, total 
 const (
 	// methodPlace has a store look at ranges without waiting for its next pass over all of them. It is advice: a node that does not know it looks a little later.
 	methodPlace = "server.place"
-	// mostAsked bounds the ranges that are asked whether they are the misfits as which the index shows them.
-	mostAsked = 32
 	// mostLooked bounds the ranges of one such message.
 	mostLooked = 1000
 	lookWait   = time.Second
