@@ -3,8 +3,10 @@ package leader
 import (
 	"context"
 	"sync"
+	"time"
 
 	"meridian/clock"
+	"meridian/host"
 	"meridian/kv"
 )
 
@@ -14,6 +16,7 @@ import (
 //
 // It is a cache. A missing entry costs a push of the record.
 type finished struct {
+	clock  host.Clock
 	shards [finishedShards]finishedShard
 }
 
@@ -22,6 +25,9 @@ const (
 	// finishedMax is how many transactions a shard remembers; all of them together cover some seconds of a busy store,
 	// where intents are resolved within a fraction of one.
 	finishedMax = 1024
+	// finishedFor is how long it remembers one. A gateway that has not resolved the intents by then is likely to be dead: whoever meets them has to push, which
+	// resolves them, as followers can't pass them and lookups in the index of ranges see what was before.
+	finishedFor = 10 * time.Second
 )
 
 type finishedShard struct {
@@ -36,6 +42,7 @@ type finishedShard struct {
 type outcome struct {
 	at      clock.Timestamp
 	attempt uint32
+	heard   time.Duration // on the monotonic clock
 }
 
 // add remembers that a transaction has committed.
@@ -56,7 +63,7 @@ func (f *finished) add(t *kv.TxnMeta) {
 		s.ring[s.next] = t.ID
 		s.next = (s.next + 1) % finishedMax
 	}
-	s.at[t.ID] = outcome{t.WriteTimestamp, t.Attempt}
+	s.at[t.ID] = outcome{t.WriteTimestamp, t.Attempt, f.clock.Monotonic()}
 }
 
 // push remembers that a transaction commits at a timestamp or later, or never.
@@ -88,7 +95,10 @@ func (f *finished) Committed(id kv.TxnID) (at clock.Timestamp, attempt uint32, o
 	s.mu.Lock()
 	o, ok := s.at[id]
 	s.mu.Unlock()
-	return o.at, o.attempt, ok
+	if !ok || f.clock.Monotonic()-o.heard > finishedFor {
+		return clock.Timestamp{}, 0, false
+	}
+	return o.at, o.attempt, true
 }
 
 // hear takes reports of committed transactions: it frees their locks in memory, and their intents block no other transaction. The cache is

@@ -8,6 +8,7 @@ import (
 
 	"meridian/clock"
 	"meridian/commit/leader/latch"
+	"meridian/host/machine"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/replica/lease"
@@ -116,7 +117,7 @@ func (c *cluster) entries(d *kv.RangeDescriptor) []mvcc.Lock {
 
 // TestHeld: the table is of use only from a moment on when there was nothing, and it never misses a key.
 func TestHeld(t *testing.T) {
-	h := held{known: &finished{}}
+	h := held{known: &finished{clock: machine.NewClock(0)}}
 	txn := func(i byte) kv.TxnMeta {
 		return kv.TxnMeta{ID: kv.TxnID{i}, WriteTimestamp: clock.Timestamp{Wall: int64(i)}}
 	}

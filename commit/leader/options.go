@@ -51,6 +51,7 @@ type Options struct {
 
 func (o *Options) fill() {
 	o.once.Do(func() {
+		o.finished.clock = o.Host.Clock
 		if o.Metrics == nil {
 			o.Metrics = &Metrics{}
 		}
