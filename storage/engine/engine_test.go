@@ -618,3 +618,16 @@ func BenchmarkPointRead(b *testing.B) {
 		it.Close()
 	}
 }
+
+func TestClosed(t *testing.T) {
+	e := open(t, vfs.NewMem(), Options{CacheBytes: 1 << 20, MemTableBytes: 1 << 20})
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if r := recover(); !Closed(r) || Closed("pebble: closed") || Closed(nil) {
+			t.Errorf("%v", r)
+		}
+	}()
+	_, _ = e.NewIter(IterOptions{})
+}

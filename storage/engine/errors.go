@@ -4,7 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
 )
+
+// Closed reports whether a recovered panic is that of a use after Close.
+func Closed(recovered any) bool {
+	err, ok := recovered.(error)
+	return ok && errors.Is(err, pebble.ErrClosed)
+}
 
 // LockedError says that another process, or another engine of this one, has the store open.
 type LockedError struct {
