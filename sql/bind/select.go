@@ -1,8 +1,10 @@
 package bind
 
 import (
-	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 	"slices"
+	"strings"
+
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
@@ -34,7 +36,11 @@ func (b *builder) rowStatement(n tree.Statement, sc *scope, tag *string) output 
 		set("DELETE")
 		return b.delete(n, sc)
 	}
-	b.fail(sqlstate.FeatureNotSupported, nil, "this statement is not supported here: %s", n.StatementTag())
+	err := sqlstate.New(sqlstate.FeatureNotSupported, "this statement is not supported here: %s", n.StatementTag())
+	if strings.HasPrefix(n.StatementTag(), "SHOW") {
+		err = err.WithHint("The views of meridian_internal and pg_catalog have what SHOW shows, such as meridian_internal.jobs.")
+	}
+	raise(err)
 	return output{}
 }
 
