@@ -26,8 +26,17 @@ type teller struct {
 	heard   uint64 // the latest position that the peer has confirmed
 	want    uint64 // the latest that somebody waits for
 	waiting int
-	running bool
+	calls   int           // that are under way
+	said    uint64        // the latest position that one of them says
+	begun   time.Duration // when the latest of them began
 }
+
+// The calls to one peer that may be under way at the same time, and the time between their beginnings: a far peer hears of a position after one way, not after the
+// rest of an earlier round trip too, and a busy node does not send it each position.
+const (
+	tellCalls = 4
+	tellGap   = 5 * time.Millisecond
+)
 
 // Standing is a position of this node as the others are told it who count on a replica's promise. It fails if the start is not cleared, and can't be:
 // the next start would be compared with the position, and claims only what it was before (fence.FE4).
@@ -56,7 +65,7 @@ func (f *Fence) Heard(node kv.NodeID, at kv.StorePosition) bool {
 }
 
 // Tell returns when another voter of a range has heard that this node's store has reached a position (fence.FE5), and at once if there is no
-// other. All of them are told; one call to each is under way at a time, with the position as it is then.
+// other. All of them are told, by a few calls at a time, with the position as it is then.
 func (f *Fence) Tell(ctx context.Context, d *kv.RangeDescriptor, position uint64) error {
 	c := f.claim.Load()
 	if c == nil {
@@ -88,8 +97,11 @@ func (f *Fence) Tell(ctx context.Context, d *kv.RangeDescriptor, position uint64
 		t.want = max(t.want, position)
 		t.waiting++
 		defer func() { t.waiting-- }()
-		if !t.running {
-			t.running = f.o.Host.Group.Go(func(ctx context.Context) { f.tellAt(ctx, r.Node, t, c) })
+		if now := f.o.Host.Clock.Monotonic(); t.calls == 0 || t.calls < tellCalls && t.said < position && t.begun <= now {
+			late := max(0, t.begun+tellGap-now)
+			if f.o.Host.Group.Go(func(ctx context.Context) { f.tellAt(ctx, r.Node, t, c, late) }) {
+				t.calls, t.begun = t.calls+1, now+late
+			}
 		}
 	}
 	if len(to) == 0 {
@@ -118,11 +130,17 @@ func (f *Fence) Tell(ctx context.Context, d *kv.RangeDescriptor, position uint64
 	}
 }
 
-// tellAt tells one peer for as long as somebody waits for it.
-func (f *Fence) tellAt(ctx context.Context, node kv.NodeID, t *teller, c *Claim) {
+// tellAt tells one peer for as long as somebody waits for it, from a little later on.
+func (f *Fence) tellAt(ctx context.Context, node kv.NodeID, t *teller, c *Claim, late time.Duration) {
+	if late > 0 {
+		_ = f.o.Host.Clock.Sleep(ctx, late)
+	}
 	wait := againMin
 	for {
 		position := f.Position()
+		f.mu.Lock()
+		t.said = max(t.said, position)
+		f.mu.Unlock()
 		heard := f.tellOnce(ctx, node, c, position)
 		f.mu.Lock()
 		if heard {
@@ -131,8 +149,8 @@ func (f *Fence) tellAt(ctx context.Context, node kv.NodeID, t *teller, c *Claim)
 			close(f.toldMore)
 			f.toldMore = make(chan struct{})
 		}
-		if t.waiting == 0 || t.heard >= t.want || ctx.Err() != nil {
-			t.running = false
+		if t.waiting == 0 || t.heard >= t.want || ctx.Err() != nil || heard && t.calls > 1 && t.said >= t.want {
+			t.calls--
 			f.mu.Unlock()
 			return
 		}

@@ -157,7 +157,7 @@ func appendRequest(b []byte, r Request) []byte {
 	case *SubsumeRequest:
 		return metaField(wire.Bytes(b, 1, r.Key), 3, &r.Txn)
 	case *ProtocolRequest:
-		return wire.Bytes(wire.Bytes(wire.Bytes(b, 1, r.Key), 3, r.End), 5, r.Body)
+		return wire.Bool(wire.Bytes(wire.Bytes(wire.Bytes(b, 1, r.Key), 3, r.End), 5, r.Body), 7, r.Reads)
 	case *ReleaseRequest:
 		return metaField(wire.Bytes(wire.Bytes(b, 1, r.Start), 3, r.End), 5, &r.Txn)
 	case *AdminMergeRequest:
@@ -694,6 +694,8 @@ func readProtocolRequest(r *wire.Reader, q *ProtocolRequest) {
 			q.End = r.Bytes()
 		case 5:
 			q.Body = r.Bytes()
+		case 7:
+			q.Reads = r.Bool()
 		default:
 			r.Skip()
 		}

@@ -653,6 +653,8 @@ type ClearRequest struct {
 type ProtocolRequest struct {
 	Key, End keys.Key
 	Body     []byte
+	// Reads says that the answer promises nothing: it counts without another node hearing of it (fence.FE5).
+	Reads bool
 }
 
 // ProtocolResponse answers it.

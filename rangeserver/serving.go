@@ -3,6 +3,7 @@ package rangeserver
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"meridian/kv"
 	"meridian/replica"
@@ -93,7 +94,7 @@ func (s *Store) sendByProtocol(ctx context.Context, e *entry, d *kv.RangeDescrip
 // vouch sees to it that another node hears how far this store had come before an answer of a participant counts (fence.FE5): the gateway hears
 // it with the answer; if the gateway is this node, another voter is told.
 func (s *Store) vouch(ctx context.Context, g *Range, b *kv.Batch, r *kv.BatchResponse) error {
-	if s.o.Starts == nil {
+	if s.o.Starts == nil || readsOnly(b) {
 		return nil
 	}
 	if b.Gateway == s.o.NodeID {
@@ -107,6 +108,14 @@ func (s *Store) vouch(ctx context.Context, g *Range, b *kv.Batch, r *kv.BatchRes
 		}
 	}
 	return &kv.InternalError{Message: "rangeserver: a participant answers with responses that are not its protocol's"}
+}
+
+// readsOnly reports whether the answer to a batch promises nothing.
+func readsOnly(b *kv.Batch) bool {
+	return !slices.ContainsFunc(b.Requests, func(q kv.Request) bool {
+		p, ok := q.(*kv.ProtocolRequest)
+		return !ok || !p.Reads
+	})
 }
 
 // credit takes in the position that came with another store's answer, or fails if the answer does not count (fence.FE5).
