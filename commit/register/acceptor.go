@@ -1,7 +1,6 @@
 package register
 
 import (
-	"fmt"
 	"slices"
 
 	"meridian/clock"
@@ -51,25 +50,14 @@ type Reply struct {
 	// Decree is how the acceptor stands to the instance of a Promise or an Accept after it. If it has promised another
 	// ballot than that of the request, it has refused.
 	Decree Decree
-	// Floor is at or above all that the range's earlier protocols have read and written; a participant fills it in.
+	// Floor is at or above all that the range's earlier protocols have read and written.
 	Floor clock.Timestamp
 	// Generation is the acceptor's.
 	Generation uint64
 }
 
-// Message is a request or its reply; Call relates the two.
-type Message struct {
-	Call    uint64
-	Request *Request
-	Reply   *Reply
-}
-
-func (m Message) String() string {
-	if m.Reply != nil {
-		return fmt.Sprintf("reply %d: %+v", m.Call, *m.Reply)
-	}
-	return fmt.Sprintf("request %d: %+v", m.Call, *m.Request)
-}
+// Message is a request to an acceptor, or its reply.
+type Message = core.Call[Request, Reply]
 
 // Acceptor is one replica's part of all registers of a range, in one generation. It is a core (package core): its requests
 // come in, and replies come out once what they promise is durable (register.RG1). It is of one generation: whoever holds it
@@ -105,9 +93,9 @@ type heldReply struct {
 }
 
 // NewAcceptor makes an acceptor that has the given state of its generation: what it made durable before it was stopped. floor is that
-// of the generation.
-func NewAcceptor(generation uint64, floor clock.Timestamp, delta []Entry) *Acceptor {
-	a := &Acceptor{registers: map[string]*state{}, generation: generation, floor: floor}
+// of the generation, last the latest ticket of what may not be durable yet of delta.
+func NewAcceptor(generation uint64, floor clock.Timestamp, delta []Entry, last core.Ticket) *Acceptor {
+	a := &Acceptor{registers: map[string]*state{}, generation: generation, floor: floor, last: last}
 	for _, e := range delta {
 		a.registers[string(e.Key)] = &state{Register: *e.clone(), changed: true}
 	}
@@ -140,7 +128,7 @@ func (a *Acceptor) Report() []Entry {
 func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	q := m.Request
 	s := a.registers[string(q.Key)]
-	reply, changed := &Reply{Generation: a.generation}, false
+	reply, changed := &Reply{Generation: a.generation, Floor: a.floor}, false
 	switch q.Kind {
 	case Query:
 		reply.Register = *s.clone()
@@ -183,7 +171,7 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 		a.fx.Persist = append(a.fx.Persist, Write{q.Key, *s.clone()})
 	}
 	// Others may rely on the reply, so the state that it reports is durable, whichever request made it so.
-	r := Message{Call: m.Call, Reply: reply}
+	r := Message{ID: m.ID, Reply: reply}
 	switch {
 	case len(a.fx.Persist) > 0:
 		a.fx.After = append(a.fx.After, r)

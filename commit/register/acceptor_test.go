@@ -17,7 +17,7 @@ func TestAcceptorIsACore(t *testing.T) {
 	dice := rand.New(rand.NewPCG(3, 4))
 	var events []core.Event[Message]
 	var tickets core.Ticket
-	probe := acceptor()
+	probe := fresh()
 	for i := range uint64(500) {
 		if dice.IntN(3) == 0 && tickets > 0 {
 			events = append(events, core.Event[Message]{Durable: tickets})
@@ -28,7 +28,7 @@ func TestAcceptorIsACore(t *testing.T) {
 			q.Decree = Decree{Instance: Instance{Txn: kv.TxnID{byte(dice.IntN(3))}, Seq: 1, At: clock.Timestamp{Wall: 5}}, Promised: b, Outcome: Written}
 			q.Version = Version{At: clock.Timestamp{Wall: dice.Int64N(9)}, Value: value(int64(i))}
 			q.Txn = q.Decree.Txn
-			m := Message{Call: i, Request: q}
+			m := Message{ID: i, Request: q}
 			events = append(events, core.Event[Message]{Message: &m})
 			probe.Step(clock.Timestamp{}, m)
 		}
@@ -40,19 +40,19 @@ func TestAcceptorIsACore(t *testing.T) {
 			t.Fatalf("event %d: a reply leaves before ticket %d is durable", i, tickets)
 		}
 	}
-	if err := core.CheckDeterminism(func() core.Core[Message, Write, struct{}] { return acceptor() }, events); err != nil {
+	if err := core.CheckDeterminism(func() core.Core[Message, Write, struct{}] { return fresh() }, events); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func acceptor() *Acceptor {
-	return NewAcceptor(1, clock.Timestamp{}, []Entry{{Key: key(0)}, {Key: key(1)}})
+func fresh() *Acceptor {
+	return NewAcceptor(1, clock.Timestamp{}, []Entry{{Key: key(0)}, {Key: key(1)}}, 0)
 }
 
 // A write that was prevented arrives after the range has had the leader protocol and come back: that has removed the prevention, and the
 // floor is above the write (register.RG7).
 func TestLateWriteBelowTheFloor(t *testing.T) {
-	a := NewAcceptor(1, clock.Timestamp{Wall: 10}, nil)
+	a := NewAcceptor(1, clock.Timestamp{Wall: 10}, nil, 0)
 	k := keys.Key("x")
 	a.Load(k, Register{})
 	for at, want := range map[int64]Outcome{10: Prevented, 11: Written} {

@@ -180,6 +180,9 @@ func readRequest(r *wire.Reader, q *Request) {
 func DecodeRequest(b []byte) (q Request, err error) {
 	r := wire.Read(bytes.Clone(b))
 	readRequest(&r, &q)
+	if r.Err() == nil && (q.Kind < Query || q.Kind > Resolve) {
+		r.Malformed()
+	}
 	return q, r.Err()
 }
 

@@ -57,7 +57,7 @@ func (s *stage) command(t *testing.T, d *datadriven.TestData) string {
 	case "replicas":
 		n, _ := strconv.Atoi(name)
 		for range n {
-			s.acceptors = append(s.acceptors, NewAcceptor(s.generation, clock.Timestamp{}, nil))
+			s.acceptors = append(s.acceptors, NewAcceptor(s.generation, clock.Timestamp{}, nil, 0))
 		}
 		return ""
 	case "read":
@@ -113,7 +113,7 @@ func (s *stage) command(t *testing.T, d *datadriven.TestData) string {
 		}
 		s.generation++
 		for i := range s.acceptors {
-			s.acceptors[i] = NewAcceptor(s.generation, clock.Timestamp{Wall: int64(num("floor"))}, nil)
+			s.acceptors[i] = NewAcceptor(s.generation, clock.Timestamp{Wall: int64(num("floor"))}, nil, 0)
 		}
 		return b.String()
 	}
@@ -143,7 +143,7 @@ func (s *stage) deliver(name, to string, o *Operation) string {
 		a, q := s.acceptors[id-1], *o.Request()
 		a.Load(q.Key, s.base[string(q.Key)])
 		s.call++
-		a.Step(clock.Timestamp{}, Message{Call: s.call, Request: &q})
+		a.Step(clock.Timestamp{}, Message{ID: s.call, Request: &q})
 		fx := a.Effects()
 		answers := append(fx.Send, fx.After...)
 		if fx.Ticket != 0 {

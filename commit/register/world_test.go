@@ -188,7 +188,7 @@ func (w *world) join() {
 func (r *machine) open(o *record, at int) {
 	r.generation, r.base, r.sealed, r.applied = o.generation, o.base, false, at
 	r.disk, r.unsynced = map[string]Register{}, nil
-	r.acceptor = NewAcceptor(uint64(r.generation), clock.Timestamp{}, nil)
+	r.acceptor = NewAcceptor(uint64(r.generation), clock.Timestamp{}, nil, 0)
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
@@ -202,7 +202,7 @@ func (r *machine) restart(lost bool) {
 		delta, r.disk = nil, map[string]Register{}
 	}
 	r.unsynced, r.up = nil, true
-	r.acceptor = NewAcceptor(uint64(r.generation), clock.Timestamp{}, delta)
+	r.acceptor = NewAcceptor(uint64(r.generation), clock.Timestamp{}, delta, 0)
 }
 
 func (r *machine) sync() []Message {
@@ -403,7 +403,7 @@ func (w *world) deliver(i int) {
 	r.acceptor.Load(q.Key, r.base[string(q.Key)])
 	w.next++
 	w.calls[w.next] = p
-	r.acceptor.Step(clock.Timestamp{Wall: w.clock}, Message{Call: w.next, Request: &q})
+	r.acceptor.Step(clock.Timestamp{Wall: w.clock}, Message{ID: w.next, Request: &q})
 	w.drain(r)
 }
 
@@ -428,8 +428,8 @@ func (w *world) sync(r *machine) {
 
 func (w *world) reply(r *machine, messages []Message) {
 	for _, m := range messages {
-		p := w.calls[m.Call]
-		delete(w.calls, m.Call)
+		p := w.calls[m.ID]
+		delete(w.calls, m.ID)
 		w.packets = append(w.packets, packet{from: r.id, op: p.op, round: p.round, generation: p.generation, reply: m.Reply})
 	}
 }

@@ -51,7 +51,7 @@ func (c *Cluster) registers(d *kv.RangeDescriptor) {
 		d.NextReplica++
 	}
 	for _, r := range d.Replicas {
-		c.acceptors[place{d.ID, r.Node}] = &acceptor{c: c, desc: d, a: register.NewAcceptor(d.Generation, clock.Timestamp{}, nil)}
+		c.acceptors[place{d.ID, r.Node}] = &acceptor{c: c, desc: d, a: register.NewAcceptor(d.Generation, clock.Timestamp{}, nil, 0)}
 	}
 }
 
@@ -152,7 +152,7 @@ func (c *Cluster) Become(ctx context.Context, i int, to kv.Protocol) error {
 		for _, at := range next.Replicas {
 			x := c.acceptors[place{d.ID, at.Node}]
 			x.mu.Lock()
-			x.a, x.desc, x.sealed, x.floor = register.NewAcceptor(next.Generation, floor, nil), next, false, floor
+			x.a, x.desc, x.sealed, x.floor = register.NewAcceptor(next.Generation, floor, nil, 0), next, false, floor
 			x.mu.Unlock()
 		}
 	}

@@ -1,0 +1,297 @@
+// Package acceptor drives the cores of protocols whose replicas answer requests by what they have promised: it carries out their effects at one
+// replica of a range, and makes another core for each generation (docs/decisions/0009).
+//
+//	Send --- request ---> core --- Persist ---> the range's delta, durable by the store's shared sync
+//	     <-- reply ------      <-- Durable ---
+//
+// A reply leaves when all is durable that its core had promised by then; the core sees to that (core.K2).
+package acceptor
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"meridian/clock"
+	"meridian/core"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/rangeserver"
+	"meridian/storage/engine"
+)
+
+// Core answers requests about the rows of a range, each by its key.
+type Core[Q, R, W any] interface {
+	core.Core[core.Call[Q, R], W, struct{}]
+	// Knows reports whether the core has the state of a row. If not, it is loaded before the first request.
+	Knows(k keys.Key) bool
+}
+
+// Protocol is what is particular to a protocol. Q is its request, R its reply, W what a core makes durable about one row.
+type Protocol[C Core[Q, R, W], Q, R, W any] struct {
+	Name string
+	// New makes the core of a generation that has made delta durable before, and has promised tickets up to last.
+	New func(g *rangeserver.Range, generation uint64, delta []W, last core.Ticket) C
+	// Load gives a core the state of a row that the range's base has.
+	Load func(c C, base engine.Reader, k keys.Key) error
+	// Read answers a request that promises nothing, from the core and the range's base, nil if the request is another one. It may be nil.
+	Read func(g *rangeserver.Range, c C, q *Q) (*R, error)
+
+	Decode func([]byte) (Q, error)
+	Key    func(*Q) keys.Key
+	Append func([]byte, *R) []byte
+	// Store gives the name and the value of a durable state, Stored reads them.
+	Store  func(*W) (k keys.Key, value []byte)
+	Stored func(k keys.Key, value []byte) (W, error)
+	// Piece is a durable state in a report; Last is the latest timestamp in it that may be ahead of the clock.
+	Piece func(*W) []byte
+	Last  func(*W) clock.Timestamp
+}
+
+// Participant is a protocol's part at one replica of a range.
+type Participant[C Core[Q, R, W], Q, R, W any] struct {
+	p      *Protocol[C, Q, R, W]
+	g      *rangeserver.Range
+	closed chan struct{}
+
+	mu  sync.Mutex          // guards the fields below; nothing is taken after it
+	now *acting[C, Q, R, W] // nil: to be made from what is durable
+	err error               // of Close
+}
+
+// acting is a core of one generation.
+type acting[C Core[Q, R, W], Q, R, W any] struct {
+	generation uint64
+
+	mu      sync.Mutex // guards the fields below; the engine is read and written under it, and nobody waits for a sync
+	core    C
+	call    uint64
+	calls   map[uint64]chan *R
+	durable core.Ticket
+	synced  chan struct{} // closed, and made anew, when durable grows
+}
+
+// New makes a replica's participant.
+func New[C Core[Q, R, W], Q, R, W any](p *Protocol[C, Q, R, W], g *rangeserver.Range) *Participant[C, Q, R, W] {
+	return &Participant[C, Q, R, W]{p: p, g: g, closed: make(chan struct{})}
+}
+
+// Send serves the requests of a batch, and answers when what the answers to all of them promise is durable: one sync has them all.
+func (p *Participant[C, Q, R, W]) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	qs := make([]Q, len(b.Requests))
+	for i, one := range b.Requests {
+		r, ok := one.(*kv.ProtocolRequest)
+		if !ok {
+			return nil, &kv.InternalError{Message: fmt.Sprintf("%s: %T is not served by ranges of this protocol", p.p.Name, one)}
+		}
+		q, err := p.p.Decode(r.Body)
+		if err != nil {
+			return nil, &kv.InternalError{Message: err.Error()}
+		}
+		if !p.p.Key(&q).Equal(r.Key) {
+			return nil, &kv.InternalError{Message: p.p.Name + ": malformed request"}
+		}
+		qs[i] = q
+	}
+	a, err := p.acting(b.Generation)
+	if err != nil {
+		return nil, err
+	}
+	waits := make([]chan *R, len(qs))
+	for i := range qs {
+		waits[i] = make(chan *R, 1)
+		if err := p.begin(a, &qs[i], waits[i], b.Requests[i].(*kv.ProtocolRequest).Reads); err != nil {
+			return nil, err
+		}
+	}
+	out := &kv.BatchResponse{Responses: make([]kv.Response, len(qs))}
+	for i := range qs {
+		r, err := p.await(ctx, a, waits[i])
+		if err != nil {
+			return nil, err
+		}
+		out.Responses[i] = &kv.ProtocolResponse{Body: p.p.Append(nil, r)}
+	}
+	return out, nil
+}
+
+// acting is the core of a generation, which the replica acts in.
+func (p *Participant[C, Q, R, W]) acting(generation uint64) (*acting[C, Q, R, W], error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil {
+		return nil, p.err
+	}
+	if p.now != nil && p.now.generation == generation {
+		return p.now, nil
+	}
+	delta, err := p.delta(generation)
+	if err != nil {
+		return nil, err
+	}
+	a := &acting[C, Q, R, W]{generation: generation, calls: map[uint64]chan *R{}, synced: make(chan struct{})}
+	if len(delta) == 0 {
+		a.core = p.p.New(p.g, generation, nil, 0)
+	} else {
+		// The state in the engine may not be durable, if this replica has had a core of the generation before. It is when this is.
+		a.core = p.p.New(p.g, generation, delta, 1)
+		if err := p.write(a, delta[:1], func() { a.sync(1, nil) }); err != nil {
+			return nil, err
+		}
+	}
+	p.now = a
+	return a, nil
+}
+
+// delta is what the replica has written in a generation.
+func (p *Participant[C, Q, R, W]) delta(generation uint64) (out []W, err error) {
+	span := p.g.DeltaSpan(generation)
+	it, err := p.g.Engine().NewIter(engine.IterOptions{Lower: span.Start, Upper: span.End})
+	if err != nil {
+		return nil, err
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		k, _ := it.Key()
+		v, err := it.Value()
+		if err != nil {
+			return nil, err
+		}
+		name := append(keys.Key(nil), k[len(span.Start):]...)
+		w, err := p.p.Stored(name, v)
+		if err != nil {
+			return nil, fmt.Errorf("%s: the delta of %s: %w", p.p.Name, keys.Masked(name), err)
+		}
+		out = append(out, w)
+	}
+	return out, it.Error()
+}
+
+func (p *Participant[C, Q, R, W]) await(ctx context.Context, a *acting[C, Q, R, W], replied chan *R) (*R, error) {
+	for {
+		a.mu.Lock()
+		a.core.Durable(a.durable)
+		a.deliver(a.core.Effects().Send)
+		synced := a.synced
+		a.mu.Unlock()
+		select {
+		case r := <-replied:
+			return r, nil
+		default:
+		}
+		select {
+		case r := <-replied:
+			return r, nil
+		case <-synced:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-p.closed:
+			return nil, p.err
+		}
+	}
+}
+
+func (p *Participant[C, Q, R, W]) begin(a *acting[C, Q, R, W], q *Q, replied chan *R, reads bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p.p.Read != nil {
+		if r, err := p.p.Read(p.g, a.core, q); err != nil {
+			return err
+		} else if r != nil {
+			replied <- r
+			return nil
+		}
+	}
+	if k := p.p.Key(q); !a.core.Knows(k) {
+		if err := p.p.Load(a.core, p.g.Engine(), k); err != nil {
+			return err
+		}
+	}
+	a.call++
+	a.calls[a.call] = replied
+	a.core.Step(clock.Timestamp{}, core.Call[Q, R]{ID: a.call, Request: q})
+	fx := a.core.Effects()
+	a.deliver(fx.Send)
+	if fx.Ticket == 0 {
+		return nil
+	}
+	var err error
+	if reads {
+		err = &kv.InternalError{Message: p.p.Name + ": a read that promises something"}
+	} else {
+		err = p.write(a, fx.Persist, func() { a.sync(fx.Ticket, fx.After) })
+	}
+	if err != nil {
+		// The core has what the engine has not, or may not have; it is not asked any more.
+		p.mu.Lock()
+		if p.now == a {
+			p.now = nil
+		}
+		p.mu.Unlock()
+	}
+	return err
+}
+
+// write puts states into the delta, in the order of calls.
+func (p *Participant[C, Q, R, W]) write(a *acting[C, Q, R, W], ws []W, then func()) error {
+	return p.g.WriteThen(a.generation, func(d *rangeserver.Delta) {
+		for i := range ws {
+			d.Put(p.p.Store(&ws[i]))
+		}
+	}, then)
+}
+
+// sync says that the Persist of a ticket is durable. The store's syncer calls it; tickets may come out of order, but what is durable is a
+// prefix of what was written.
+func (a *acting[C, Q, R, W]) sync(t core.Ticket, after []core.Call[Q, R]) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.deliver(after)
+	if a.durable < t {
+		a.durable = t
+		close(a.synced)
+		a.synced = make(chan struct{})
+	}
+}
+
+func (a *acting[C, Q, R, W]) deliver(replies []core.Call[Q, R]) {
+	for _, m := range replies {
+		a.calls[m.ID] <- m.Reply
+		delete(a.calls, m.ID)
+	}
+}
+
+// Sealed needs no part of ours: nothing is promised that Range.WriteThen did not take.
+func (p *Participant[C, Q, R, W]) Sealed(uint64) {}
+
+// Report gives the delta.
+func (p *Participant[C, Q, R, W]) Report(_ context.Context, generation uint64, send func([]byte) error) (served clock.Timestamp, err error) {
+	delta, err := p.delta(generation)
+	if err != nil {
+		return served, err
+	}
+	for i := range delta {
+		if err := send(p.p.Piece(&delta[i])); err != nil {
+			return served, err
+		}
+		served = served.Forward(p.p.Last(&delta[i]))
+	}
+	return served, nil
+}
+
+// Opened forgets the core: what is loaded next is of the new generation, or on the new base.
+func (p *Participant[C, Q, R, W]) Opened(*kv.RangeDescriptor) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now = nil
+}
+
+// Close ends all requests.
+func (p *Participant[C, Q, R, W]) Close(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		p.err = err
+		close(p.closed)
+	}
+}
