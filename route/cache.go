@@ -38,7 +38,8 @@ func (e *entry) forget(n kv.NodeID) { e.lease.CompareAndSwap(uint32(n), 0) }
 // cache has the ranges that the gateway knows: disjoint, in key order. Readers take no lock.
 type cache struct {
 	entries atomic.Pointer[[]*entry]
-	mu      sync.Mutex // serialises writers; nothing is taken after it
+	others  atomic.Int64 // the entries of other protocols than the leader's
+	mu      sync.Mutex   // serialises writers; nothing is taken after it
 }
 
 func (c *cache) load() []*entry {
@@ -127,7 +128,7 @@ func (c *cache) insertLocked(info *kv.RangeInfo) bool {
 		out = make([]*entry, 0, len(l)-(j-i)+1)
 		out = append(append(append(out, l[:i]...), e), l[j:]...)
 	}
-	c.entries.Store(&out)
+	c.store(out)
 	return true
 }
 
@@ -142,5 +143,17 @@ func (c *cache) evict(e *entry) {
 	}
 	out := make([]*entry, 0, len(l)-1)
 	out = append(append(out, l[:i]...), l[i+1:]...)
-	c.entries.Store(&out)
+	c.store(out)
+}
+
+// store takes over another list, and counts the ranges of other protocols.
+func (c *cache) store(l []*entry) {
+	others := int64(0)
+	for _, e := range l {
+		if e.desc.Protocol != kv.Leader {
+			others++
+		}
+	}
+	c.entries.Store(&l)
+	c.others.Store(others)
 }

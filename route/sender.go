@@ -185,6 +185,17 @@ func (s *Sender) OneRange(first, last keys.Key) bool {
 	return e == nil || last.Less(e.desc.End)
 }
 
+// Others reports whether a cached range has another protocol than the leader's.
+func (s *Sender) Others() bool { return s.cache.others.Load() > 0 }
+
+// Other is the cached range that contains an address, if it has another protocol than the leader's; else nil.
+func (s *Sender) Other(k keys.Key) *kv.RangeDescriptor {
+	if e := s.cache.find(k); e != nil && e.desc.Protocol != kv.Leader {
+		return e.desc
+	}
+	return nil
+}
+
 // Range returns the cached range that contains k, after a lookup if there is none. fresh reads the index.
 func (s *Sender) Range(ctx context.Context, k keys.Key, fresh bool) (kv.RangeInfo, error) {
 	k = keys.Addr(k)

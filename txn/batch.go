@@ -3,6 +3,7 @@ package txn
 import (
 	"iter"
 
+	"meridian/commit/transaction"
 	"meridian/keys"
 )
 
@@ -17,6 +18,7 @@ const (
 	opAdd
 	opPutFresh
 	opPutBlind
+	opPutSum
 )
 
 type op struct {
@@ -25,10 +27,14 @@ type op struct {
 	value    []byte
 	expected []byte
 	delta    int64
+	sum      *[]transaction.Delta // of opPutSum
 }
 
 // looks reports whether the write depends on the key's present value.
 func (o *op) looks() bool { return o.kind == opPutNew || o.kind == opCPut || o.kind == opAdd }
+
+// Delta is an amount that is added to an integer column, which has to stay between bounds.
+type Delta = transaction.Delta
 
 // WriteBatch gathers writes. Keys and values are kept, not copied: they must not change afterwards. The zero value
 // is ready to use.
@@ -45,6 +51,11 @@ func (b *WriteBatch) PutFresh(k keys.Key, v []byte) { b.add(op{kind: opPutFresh,
 
 // PutBlind is Put by a caller that has not read the key, and does not depend on writes of others to it.
 func (b *WriteBatch) PutBlind(k keys.Key, v []byte) { b.add(op{kind: opPutBlind, key: k, value: v}) }
+
+// PutSum is Put of a value that is the present one with deltas added to its columns. Where updates commute (transaction.Write.Deltas) only these are written.
+func (b *WriteBatch) PutSum(k keys.Key, v []byte, deltas []Delta) {
+	b.add(op{kind: opPutSum, key: k, value: v, sum: &deltas})
+}
 
 // PutNew writes a key that must have no value; else *kv.ConditionFailedError with the value that it has.
 func (b *WriteBatch) PutNew(k keys.Key, v []byte) { b.add(op{kind: opPutNew, key: k, value: v}) }
@@ -109,7 +120,7 @@ func (b *WriteBatch) Writes() iter.Seq[Write] {
 		for i := range b.ops {
 			o := &b.ops[i]
 			kind := WriteKind(o.kind)
-			if o.kind == opPutFresh || o.kind == opPutBlind {
+			if o.kind == opPutFresh || o.kind == opPutBlind || o.kind == opPutSum {
 				kind = WritePut
 			}
 			if !yield(Write{kind, o.key, o.end, o.value, o.expected, o.delta}) {

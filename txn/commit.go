@@ -55,6 +55,12 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 	if err := t.takeElsewhere(); err != nil {
 		return err
 	}
+	if decided, err := t.decide(ctx); decided || err != nil {
+		return err
+	}
+	if err := t.noteElsewhere(); err != nil {
+		return err
+	}
 	one := false
 	if db.o.Ranges != nil && t.core.MayCommitInOnePhase() && db.o.Ranges.OneRange(t.core.WriteBounds()) {
 		// A record at the present anchor would be left behind. No heartbeat makes one from here on.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"meridian/clock"
 	"meridian/commit"
 	"meridian/commit/transaction"
 	"meridian/keys"
@@ -35,6 +36,14 @@ type Coordinator interface {
 	// Restarted says that another attempt begins: earlier reads don't count any more. fresh says that it has another identity, and none of
 	// the locks.
 	Restarted(fresh bool)
+}
+
+// Decider is a Coordinator whose protocol decides transactions by itself: without a record, and without heartbeats.
+type Decider interface {
+	// Decide commits the writes of a transaction all of whose writes are in ranges of this protocol, and returns the commit timestamp, which is not after deadline
+	// unless that is zero. *kv.WriteTooOldError, *kv.TxnRetryError, *kv.ConditionFailedError and *kv.ProtocolError say that it has not committed, and never will;
+	// *kv.AmbiguousError, that it is not known.
+	Decide(ctx context.Context, t *kv.Txn, writes []transaction.Write, deadline clock.Timestamp) (clock.Timestamp, error)
 }
 
 // ReadOptions say how keys are read.

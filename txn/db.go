@@ -27,6 +27,14 @@ type Ranges interface {
 	OneRange(first, last keys.Key) bool
 }
 
+// OtherRanges knows the ranges of other protocols than the leader's, from the cache alone; route.Sender implements it.
+type OtherRanges interface {
+	// Others reports whether any is cached.
+	Others() bool
+	// Other is the one that contains an address; nil: the address is of the leader protocol, as far as the cache knows.
+	Other(k keys.Key) *kv.RangeDescriptor
+}
+
 // Options of a DB.
 type Options struct {
 	Sender Sender
@@ -74,6 +82,7 @@ type DB struct {
 	cleaner cleaner
 	settler settler
 	readers readers
+	known   OtherRanges // the Sender; nil: it can't do it, or there are no other protocols
 	// finishers are those of the protocols, the leader's among them.
 	finishers commit.Finishers
 }
@@ -90,6 +99,9 @@ func NewDB(o Options) *DB {
 		o.NodeID = func() kv.NodeID { return 0 }
 	}
 	db := &DB{o: o, finishers: commit.Finishers{kv.Leader: commit.Intents(o.Sender)}}
+	if len(o.Protocols) > 0 {
+		db.known, _ = o.Sender.(OtherRanges)
+	}
 	for p, x := range o.Protocols {
 		db.finishers[p] = x
 	}

@@ -32,10 +32,13 @@ const maxElsewhere = 1024
 
 // foreign says which keys are in ranges of other protocols; nil: none are known.
 func (t *Txn) foreign() func(keys.Key) bool {
-	if t.others == nil || len(t.others.regions) == 0 {
+	if (t.others == nil || len(t.others.regions) == 0) && !t.db.meetsOthers() {
 		return nil
 	}
-	return func(k keys.Key) bool { return t.others.protocol(k) != kv.Leader }
+	return func(k keys.Key) bool {
+		t.expect(k)
+		return t.protocol(k) != kv.Leader
+	}
 }
 
 // overlapping returns the protocol of a region that a span overlaps.
@@ -50,11 +53,14 @@ func (o *others) overlapping(s keys.Span) (kv.Protocol, bool) {
 
 // divisible returns the reason why the buffered writes can't be divided between the protocols.
 func (t *Txn) divisible() error {
-	if t.others == nil {
+	if t.others == nil && !t.db.meetsOthers() {
 		return nil
 	}
 	var err error
 	t.core.DeletesWithin(func(s keys.Span) bool {
+		if t.expect(s.Start); t.others == nil {
+			return false
+		}
 		p, found := t.others.overlapping(s)
 		if found {
 			err = &UnsupportedError{Protocol: p, What: "the deletion of a span of keys"}
@@ -73,12 +79,17 @@ func (t *Txn) takeElsewhere() error {
 	if err := t.divisible(); err != nil {
 		return err
 	}
-	t.others.writes, t.others.durable = t.core.TakeElsewhere(f), clock.Timestamp{}
-	return t.noteElsewhere()
+	if writes := t.core.TakeElsewhere(f); t.others != nil {
+		t.others.writes, t.others.durable = writes, clock.Timestamp{}
+	}
+	return nil
 }
 
 // noteElsewhere makes the writes in ranges of other protocols known to cleanup, if they are not too many.
 func (t *Txn) noteElsewhere() error {
+	if !t.elsewhere() {
+		return nil
+	}
 	if w := t.others.writes; len(w) > maxElsewhere {
 		return &UnsupportedError{Protocol: t.protocol(w[0].Key), What: "so many writes of one transaction"}
 	}

@@ -27,6 +27,14 @@ func (t *Txn) SetIsolation(l kv.Isolation) {
 	t.core.SetIsolation(l)
 }
 
+// Declare is SetIsolation by a client that asks for the level by name; also if it is the level that the transaction has.
+func (t *Txn) Declare(l kv.Isolation) {
+	t.o.Declared = true
+	if !t.Started() {
+		t.SetIsolation(l)
+	}
+}
+
 // Harden makes the transaction serializable from here on, whatever its level: for work that relies on that.
 func (t *Txn) Harden() {
 	if t.core.Level() != kv.Serializable {

@@ -62,6 +62,16 @@ func (t *Txn) protocol(k keys.Key) kv.Protocol {
 	return t.others.protocol(k)
 }
 
+// knows reports whether a key is in one of the regions.
+func (o *others) knows(k keys.Key) bool {
+	for i := range o.regions {
+		if o.regions[i].Contains(k) {
+			return true
+		}
+	}
+	return false
+}
+
 func (o *others) protocol(k keys.Key) kv.Protocol {
 	if keys.IsLocal(k) {
 		return kv.Leader
@@ -117,6 +127,27 @@ func (t *Txn) handOver(err error) bool {
 	return true
 }
 
+// meetsOthers reports whether there may be ranges of other protocols for this gateway.
+func (db *DB) meetsOthers() bool {
+	return db.known != nil && db.known.Others()
+}
+
+// expect learns the protocol of a key's range from the cache, so that no request goes to the leaseholder of a range that has none for its rows. If the cache is wrong, the
+// protocol that is asked says so.
+func (t *Txn) expect(k keys.Key) {
+	if !t.db.meetsOthers() || keys.IsLocal(k) || t.others != nil && t.others.knows(k) {
+		return
+	}
+	d := t.db.known.Other(k)
+	if d == nil || t.db.o.Protocols[d.Protocol] == nil {
+		return
+	}
+	if t.others == nil {
+		t.others = &others{}
+	}
+	t.others.learn(keys.Span{Start: d.Start, End: d.End}, d.Protocol)
+}
+
 // coordinator is the Coordinator of a protocol; it begins with the first use.
 func (t *Txn) coordinator(p kv.Protocol) Coordinator {
 	if p == kv.Leader {
@@ -130,6 +161,17 @@ func (t *Txn) coordinator(p kv.Protocol) Coordinator {
 	c := t.db.o.Protocols[p].Begin()
 	t.others.coordinators = append(t.others.coordinators, coordinated{p, c})
 	return c
+}
+
+// asks is the transaction as Coordinators of other protocols see it: with the level that the client has asked for by name, or else with the one that all protocols give.
+func (t *Txn) asks() *kv.Txn {
+	x := t.core.Snapshot()
+	if t.o.Declared || x.Isolation == kv.ReadCommitted {
+		return x
+	}
+	y := *x
+	y.Isolation = kv.ReadCommitted
+	return &y
 }
 
 // restarted begins another attempt with all Coordinators. The known ranges of other protocols are kept.
@@ -163,7 +205,7 @@ func (t *Txn) getDivided(ctx context.Context, ks []keys.Key, o ReadOptions) ([][
 				at, some = append(at, i), append(some, k)
 			}
 		}
-		vs, err := t.coordinator(p).Get(ctx, t.core.Snapshot(), some, o)
+		vs, err := t.coordinator(p).Get(ctx, t.asks(), some, o)
 		if err != nil {
 			if tries++; tries <= handOvers && t.handOver(err) {
 				continue
@@ -187,7 +229,7 @@ func (t *Txn) scanDivided(ctx context.Context, o ScanOptions) (rows []kv.KeyValu
 		part, p := t.others.part(o.Span, o.Reverse)
 		now := o
 		now.Span = part
-		rows, resume, err = t.coordinator(p).Scan(ctx, t.core.Snapshot(), now)
+		rows, resume, err = t.coordinator(p).Scan(ctx, t.asks(), now)
 		if err != nil {
 			if tries++; tries <= handOvers && t.handOver(err) {
 				continue

@@ -41,6 +41,7 @@ func (t *Txn) Get(ctx context.Context, key keys.Key, lock kv.LockStrength, wait 
 	}
 	o := t.readOptions(lock, wait)
 	v, err := []byte(nil), error(nil)
+	t.expect(key)
 	if t.others == nil {
 		v, err = (*leaderRanges)(t).getOne(ctx, key, o)
 	}
@@ -200,6 +201,11 @@ func (t *Txn) getMany(ctx context.Context, ks []keys.Key, o ReadOptions) ([][]by
 
 // read reads keys from ranges.
 func (t *Txn) read(ctx context.Context, ks []keys.Key, o ReadOptions) ([][]byte, error) {
+	if t.db.meetsOthers() {
+		for _, k := range ks {
+			t.expect(k)
+		}
+	}
 	if t.others == nil {
 		values, err := (*leaderRanges)(t).Get(ctx, nil, ks, o)
 		if err == nil || !t.handOver(err) {
@@ -230,6 +236,7 @@ func (t *Txn) Scan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resu
 	}
 	ranges := o
 	ranges.Span = s
+	t.expect(s.Start)
 	switch {
 	case past:
 		rows, resume, err = t.db.scanAt(ctx, ranges, at)
@@ -294,6 +301,11 @@ func (t *Txn) ScanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([
 		rows, done, err := t.scanLoaded(ctx, spans, o)
 		if done || err != nil {
 			return rows, err
+		}
+	}
+	if t.db.meetsOthers() {
+		for _, s := range spans {
+			t.expect(s.Start)
 		}
 	}
 	if t.others != nil {

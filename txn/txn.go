@@ -35,7 +35,10 @@ const (
 // TxnOptions say what kind of transaction begins.
 type TxnOptions struct {
 	Isolation kv.Isolation
-	ReadOnly  bool
+	// Declared says that the client has asked for the level by name. Commit protocols that give a weaker one refuse it then; they may give it to a
+	// transaction whose level is a default.
+	Declared bool
+	ReadOnly bool
 	// AsOf fixes the read timestamp; the transaction is then read-only and meets no uncertainty.
 	AsOf clock.Timestamp
 	// Near says which replicas serve the reads of a transaction with AsOf.
@@ -127,6 +130,9 @@ func (t *Txn) CommitTimestamp() clock.Timestamp {
 	}
 	return at
 }
+
+// Declared reports whether the client has asked for the level of isolation by name (TxnOptions.Declared).
+func (t *Txn) Declared() bool { return t.o.Declared }
 
 // Attempt counts restarts.
 func (t *Txn) Attempt() uint32 { return t.core.Txn().Attempt }

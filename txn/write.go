@@ -80,6 +80,8 @@ func (t *Txn) buffer(o *op, base map[string][]byte) error {
 		t.put(o.key, notNil(o.value))
 	case opPutFresh, opPutBlind:
 		t.core.Put(o.key, notNil(o.value))
+	case opPutSum:
+		t.putSum(o)
 	case opDelete:
 		t.put(o.key, nil)
 	case opDeleteRange:
@@ -103,6 +105,12 @@ func (t *Txn) buffer(o *op, base map[string][]byte) error {
 func (t *Txn) put(k keys.Key, v []byte) {
 	if w, first := t.core.Put(k, v); first {
 		w.Seen(t.leader.SeenAt(k))
+	}
+}
+
+func (t *Txn) putSum(o *op) {
+	if w, first := t.core.PutSum(o.key, notNil(o.value), *o.sum); first {
+		w.Seen(t.leader.SeenAt(o.key))
 	}
 }
 
@@ -196,6 +204,8 @@ func (t *Txn) CommitBatch(ctx context.Context, b *WriteBatch) error {
 			t.put(o.key, notNil(o.value))
 		case opPutFresh, opPutBlind:
 			t.core.Put(o.key, notNil(o.value))
+		case opPutSum:
+			t.putSum(o)
 		case opDelete:
 			t.put(o.key, nil)
 		default:

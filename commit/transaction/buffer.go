@@ -27,6 +27,29 @@ type entry struct {
 	expected    []byte
 	// seen is when what the first version replaces was seen (coordinator.CO6).
 	seen clock.Timestamp
+	// sums are the versions that add to the one before; nil: none does.
+	sums []sum
+}
+
+// sum is what a version adds.
+type sum struct {
+	seq    kv.Seq
+	deltas []Delta
+}
+
+// deltas are what all versions together add; nil if one of them does not.
+func (e *entry) deltas() (out []Delta) {
+	if e.sums == nil {
+		return nil
+	}
+	for _, v := range e.versions {
+		i := slices.IndexFunc(e.sums, func(s sum) bool { return s.seq == v.seq })
+		if i < 0 {
+			return nil
+		}
+		out = append(out, e.sums[i].deltas...)
+	}
+	return out
 }
 
 func lessEntry(a, b *entry) bool { return bytes.Compare(a.key, b.key) < 0 }
@@ -315,7 +338,7 @@ func (e *entry) bytes() int {
 // newest is the last write of the key.
 func (e *entry) newest() Write {
 	v := e.versions[len(e.versions)-1]
-	return Write{Key: e.key, Value: v.value, Seq: v.seq, Conditional: e.conditional, Expected: e.expected, Seen: e.seen}
+	return Write{Key: e.key, Value: v.value, Seq: v.seq, Conditional: e.conditional, Expected: e.expected, Seen: e.seen, Deltas: e.deltas()}
 }
 
 // requests turns the buffer into what has to be sent: first the range deletions, then the newest version of each

@@ -94,6 +94,12 @@ func (c *Core) Implicitly(at clock.Timestamp) {
 		later: &Cleanup{Txn: *c.Snapshot(), Status: kv.Committed, End: true, Spans: c.locks.List(), Elsewhere: c.elsewhere, Record: true}}
 }
 
+// Decided takes note that a protocol has committed the transaction by itself: there is no record, and nothing is to be cleaned up.
+func (c *Core) Decided(at clock.Timestamp) {
+	c.txn.WriteTimestamp, c.snap = at, nil
+	c.end = end{begun: true, done: true, at: at}
+}
+
 // Ended takes the answer to an EndTxn that has committed.
 func (c *Core) Ended(e *kv.EndTxnResponse) {
 	at := e.CommitTimestamp

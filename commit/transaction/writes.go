@@ -62,6 +62,13 @@ func (c *Core) Put(k keys.Key, v []byte) (w BufferedWrite, first bool) {
 	return BufferedWrite{e}, len(e.versions) == 1
 }
 
+// PutSum is Put of a value that is the sum of the one before and of deltas.
+func (c *Core) PutSum(k keys.Key, v []byte, deltas []Delta) (w BufferedWrite, first bool) {
+	w, first = c.Put(k, v)
+	w.e.sums = append(w.e.sums, sum{w.e.versions[len(w.e.versions)-1].seq, deltas})
+	return w, first
+}
+
 // BufferedWrite is a key in the buffer.
 type BufferedWrite struct{ e *entry }
 
@@ -104,6 +111,15 @@ type Write struct {
 	Expected    []byte
 	// Seen is when the transaction saw what the write replaces (coordinator.CO6); zero: at its read timestamp.
 	Seen clock.Timestamp
+	// Deltas are what the write adds to integer columns of what is there; nil: it replaces the value. Value is what it comes to on what the transaction has read. Protocols whose
+	// updates do not commute take the value.
+	Deltas []Delta
+}
+
+// Delta is an amount that is added to an integer column, which has to stay between Min and Max.
+type Delta struct {
+	Column           uint32
+	Amount, Min, Max int64
 }
 
 // Request is the write as a request to the leader's ranges.

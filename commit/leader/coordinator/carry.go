@@ -45,6 +45,11 @@ func (c *Coordinator) ReadBounds(first, last keys.Key) (_, _ keys.Key, ok bool) 
 	return first, last, true
 }
 
+// MustRefresh reports whether the transaction commits only if what it has read in ranges of this protocol has not changed.
+func (c *Coordinator) MustRefresh() bool {
+	return !c.reads.Empty() && c.core.Level() != kv.ReadCommitted && !c.core.Historical()
+}
+
 // Carry says that the reads lie in the range of a commit in one phase, as far as the router knows.
 func (c *Coordinator) Carry(on bool) { c.commit.carries = on }
 
