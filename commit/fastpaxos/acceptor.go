@@ -1,0 +1,275 @@
+package fastpaxos
+
+import (
+	"slices"
+
+	"github.com/google/btree"
+
+	"meridian/clock"
+	"meridian/core"
+	"meridian/keys"
+)
+
+// Kind of a request to an acceptor.
+type Kind uint8
+
+const (
+	// Query asks for the record.
+	Query Kind = iota + 1
+	// Propose asks for a vote about an option, in whichever fast ballot the acceptor is (Phase2bFast).
+	Propose
+	// Prepare asks to accept nothing in an earlier ballot (Phase1a).
+	Prepare
+	// Dictate brings the state that a ballot's master proposes (Phase2a).
+	Dictate
+	// End brings the outcome of an option's transaction (Visibility). One without keys, of an option that has ended, says that all options of
+	// its transaction have, at quorums: nobody will ask for it (fastpaxos.FP6).
+	End
+	// Read asks for rows as this replica has them (Look). The key of a span's is its start.
+	Read
+)
+
+func (k Kind) String() string {
+	return [...]string{"", "query", "propose", "prepare", "dictate", "end", "read"}[k]
+}
+
+// Request is what an acceptor is asked about one record.
+type Request struct {
+	Kind Kind
+	Key  keys.Key
+	// Option is that of Propose and End.
+	Option Option
+	// Committed is the outcome that End brings.
+	Committed bool
+	// Ballot is that of Prepare and Dictate.
+	Ballot Ballot
+	// State is what Dictate proposes, Sequence its number in the ballot.
+	State    *Record
+	Sequence uint64
+	// Look is what Read asks for.
+	Look *Look
+}
+
+// Reply is what an acceptor answers.
+type Reply struct {
+	// Promised is the latest ballot that it has promised. If it is later than that of a Prepare or a Dictate, these are refused.
+	Promised Ballot
+	// Ballot and Sequence are what it has accepted last.
+	Ballot   Ballot
+	Sequence uint64
+	// Verdict is its own about a proposed option, in Ballot; undecided if that is not open: then its master is to be asked.
+	Verdict Verdict
+	// Outcome is that of the option's transaction if it has ended, as far as the acceptor knows: Accepted if it has committed.
+	Outcome Verdict
+	// Record answers Query and Prepare.
+	Record *Record
+	// Blocker, if the verdict is Rejected, is an option of another transaction that stands in the way, because its transaction has not ended here:
+	// its name, keys and anchor.
+	Blocker *Option
+	// Looked answers Read.
+	Looked *Looked
+}
+
+// Message is a request or its reply.
+type Message = core.Call[Request, Reply]
+
+// Write is a record that has to become durable.
+type Write struct {
+	Key    keys.Key
+	Record *Record
+}
+
+// Effects are an acceptor's.
+type Effects = core.Effects[Message, Write, struct{}]
+
+// Acceptor is one replica's part of all records of a range, in one generation. It is a core (package core): requests come in, and replies
+// come out once what they promise is durable (fastpaxos.FP1). Rejections are promises too: a recovery that did not find one could accept what
+// was reported as aborted.
+type Acceptor struct {
+	quorums Quorums
+	cols    Columns
+	records map[string]*Record
+	order   *btree.BTreeG[string] // the keys of records
+	// floor is at or above all that was read, written or rejected in earlier generations, under whichever protocol.
+	floor   clock.Timestamp
+	fx      Effects
+	last    core.Ticket // of the latest Persist
+	durable core.Ticket
+	// held are replies that wait for Persists of earlier effects.
+	held []heldReply
+}
+
+type heldReply struct {
+	after core.Ticket
+	m     Message
+}
+
+// NewAcceptor makes an acceptor that has the given state of its generation: what it wrote before it was stopped. last is the latest ticket of
+// what may not be durable yet of delta.
+func NewAcceptor(q Quorums, cols Columns, delta []Write, last core.Ticket) *Acceptor {
+	a := &Acceptor{quorums: q, cols: cols, records: map[string]*Record{}, order: btree.NewOrderedG[string](32), last: last}
+	for _, w := range delta {
+		a.records[string(w.Key)] = w.Record
+		a.order.ReplaceOrInsert(string(w.Key))
+	}
+	return a
+}
+
+// Knows reports whether the acceptor knows the record. If not, Load comes before its first request.
+func (a *Acceptor) Knows(k keys.Key) bool { return a.records[string(k)] != nil }
+
+// Load tells what the base of the range has of a record. Options of earlier generations that it does not know are past (fastpaxos.FP9).
+func (a *Acceptor) Load(k keys.Key, base *Record) {
+	if !a.Knows(k) {
+		r := *base
+		r.Floor = r.Floor.Forward(a.floor)
+		a.records[string(k)] = &r
+		a.order.ReplaceOrInsert(string(k))
+	}
+}
+
+// Step takes in a request. States that have left the acceptor are never changed: each change makes a copy.
+func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
+	q := m.Request
+	old := a.records[string(q.Key)]
+	r := *old // its lists are copied before they are changed
+	reply, changed := &Reply{}, false
+	switch q.Kind {
+	case Query:
+	case Propose:
+		reply.Verdict, reply.Outcome, changed = r.propose(&q.Option, a.cols, a.quorums)
+		if reply.Verdict == Rejected {
+			reply.Blocker = r.blocker(&q.Option)
+		}
+	case Prepare:
+		if r.Promised.Less(q.Ballot) {
+			r.Promised, changed = q.Ballot, true
+		}
+	case Dictate:
+		changed = r.dictated(q)
+	case End:
+		if out := r.Outcome(q.Option.Name); out == Undecided || out == Past && q.Committed {
+			r.end(&q.Option, q.Committed)
+			changed = true
+		} else {
+			changed = len(q.Option.Keys) == 0 && r.heard(q.Option.Name)
+		}
+	}
+	if changed {
+		old = &r
+		a.records[string(q.Key)] = old
+		if len(a.fx.Persist) == 0 {
+			a.last++
+			a.fx.Ticket = a.last
+		}
+		a.fx.Persist = append(a.fx.Persist, Write{q.Key, old})
+	}
+	reply.Promised, reply.Ballot, reply.Sequence = r.Promised, r.Accepted, r.Sequence
+	if q.Kind == Query || q.Kind == Prepare {
+		reply.Record = old
+	}
+	// Others may rely on the reply, so the state that it reports is durable, whichever request made it so.
+	out := Message{ID: m.ID, Reply: reply}
+	switch {
+	case len(a.fx.Persist) > 0:
+		a.fx.After = append(a.fx.After, out)
+	case a.durable < a.last:
+		a.held = append(a.held, heldReply{a.last, out})
+	default:
+		a.fx.Send = append(a.fx.Send, out)
+	}
+}
+
+// propose votes about an option, if anyone may add options in the present ballot (algorithm 3, Phase2bFast).
+func (r *Record) propose(o *Option, cols Columns, q Quorums) (v, outcome Verdict, changed bool) {
+	if outcome = r.Outcome(o.Name); outcome != Undecided {
+		return Undecided, outcome, false
+	}
+	if known := r.vote(o.Name); known != nil {
+		return known.Verdict, Undecided, false
+	}
+	if r.Promised != r.Accepted || !r.Accepted.Open() {
+		return Undecided, Undecided, false // a master has it, or is about to
+	}
+	v = r.judge(o, cols, q, false)
+	r.Votes = append(slices.Clip(r.Votes), Vote{Option: *o, Verdict: v})
+	return v, Undecided, true
+}
+
+// blocker is an accepted option because of which o is rejected, nil if there is none.
+func (r *Record) blocker(o *Option) *Option {
+	for i := range r.Votes {
+		if v := &r.Votes[i]; v.Verdict == Accepted && v.Name != o.Name && !(v.Commutes() && o.Commutes()) {
+			return &Option{Name: v.Name, Keys: v.Keys, Anchor: v.Anchor}
+		}
+	}
+	return nil
+}
+
+// dictated takes over the state that a master proposes (algorithm 3, Phase2bClassic). It keeps all that this acceptor knows of outcomes.
+func (r *Record) dictated(q *Request) bool {
+	if q.Ballot.Less(r.Promised) || q.Ballot == r.Accepted && q.Sequence <= r.Sequence {
+		return false
+	}
+	mine := *r
+	*r = *q.State
+	r.Promised, r.Accepted, r.Sequence = q.Ballot, q.Ballot, q.Sequence
+	r.learn(&mine)
+	return true
+}
+
+// learn takes over what another state of the same record has that is final: versions and outcomes.
+func (r *Record) learn(o *Record) {
+	r.Floor = r.Floor.Forward(o.Floor)
+	if r.Base.At.Less(o.Base.At) {
+		r.Base = o.Base
+		r.Added = slices.DeleteFunc(slices.Clone(r.Added), func(a Addition) bool { return !r.Base.At.Less(a.At) })
+	}
+	for _, a := range o.Added {
+		if r.vote(a.Name) != nil {
+			r.end(&a.Option, true)
+		} else {
+			r.execute(Addition{Option: a.Option, Fixed: a.Fixed})
+		}
+	}
+	for _, e := range o.Recent {
+		r.remember(e)
+	}
+	r.sweep()
+}
+
+// sweep takes options whose outcome is known out of the votes.
+func (r *Record) sweep() {
+	for i := 0; i < len(r.Votes); {
+		v := r.Votes[i]
+		switch out := r.Outcome(v.Name); {
+		case out == Accepted || out == Rejected:
+			r.end(&v.Option, out == Accepted)
+		case v.At.LessEq(r.Base.At):
+			// All options of its transaction have ended, or its record is known.
+			r.Votes = slices.Delete(slices.Clone(r.Votes), i, i+1)
+		default:
+			i++
+		}
+	}
+}
+
+// Tick does nothing: an acceptor does not know time.
+func (a *Acceptor) Tick(clock.Timestamp) {}
+
+// Durable says that every Persist up to a ticket is on disk.
+func (a *Acceptor) Durable(upTo core.Ticket) {
+	a.durable = upTo
+	n := 0
+	for ; n < len(a.held) && a.held[n].after <= upTo; n++ {
+		a.fx.Send = append(a.fx.Send, a.held[n].m)
+	}
+	a.held = slices.Delete(a.held, 0, n)
+}
+
+// Effects drains what must happen now.
+func (a *Acceptor) Effects() Effects {
+	fx := a.fx
+	a.fx = Effects{}
+	return fx
+}

@@ -1,0 +1,482 @@
+package fastpaxos
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"meridian/clock"
+	"meridian/host"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/route"
+)
+
+// Sender takes batches to ranges, and to all replicas of a range, and knows which range has a key; route.Sender does.
+type Sender interface {
+	Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error)
+	Each(ctx context.Context, b *kv.Batch, f func(route.Answer) (more bool)) error
+	Range(ctx context.Context, k keys.Key, fresh bool) (kv.RangeInfo, error)
+}
+
+// ClientOptions are what a Client is made of.
+type ClientOptions struct {
+	Sender Sender
+	Clock  *clock.Clock
+	Host   *host.Host
+	// NodeID is asked for when the first write is made.
+	NodeID func() kv.NodeID
+	// Columns are needed by the masters of records that have commuting updates; without them these are rejected.
+	Columns Columns
+}
+
+// Client is a gateway's half of the protocol: it drives commits and masters, reads, and finishes what other gateways have left.
+//
+//	fastpaxos.FP20 (I4): No two options have the same timestamp: a gateway's are told from others' by their logical part, and each is later than
+//	    the one before. An option is after all that it replaces. (The options of a transaction that other protocols take part in have its timestamp,
+//	    which two gateways could draw.)
+//	fastpaxos.FP21 (I1): The answers of acceptors count within one generation of a range; a gateway begins again in the next one, and asks with the same
+//	    options. All that was learned stays, because the next generation begins with it. So it does not matter which
+//	    gateway is a record's master, or for how long: any two of them have different ballots, and a master that is gone is
+//	    replaced by the next gateway that meets the record.
+//	fastpaxos.FP22 (read your writes): Until all replicas have a physical update that a gateway has committed, the gateway reads it from its own memory
+//	    instead of an earlier version at the nearest replica. A version that it was refused for, and had not read, it reads too; and it sees to it that
+//	    replicas which miss that for more than a second get it.
+//	fastpaxos.FP23 (I2): A gateway that finishes a transaction has each of its options learned, by masters that reject what no acceptor knows. It has
+//	    committed if all were accepted. A record that knows the transaction's end decides that by itself; a range that has another protocol
+//	    has none of its options, and had them ended elsewhere before. Only transactions older than commit.Expiry are finished by
+//	    others, so that this is not how gateways compete.
+//	fastpaxos.FP24 (no lost update): An option replaces the state in which its transaction has first read the row.
+//	fastpaxos.FP25 (I2): A gateway says "committed" when all options were learned as accepted, "refused" when one was learned as rejected, and
+//	    that it does not know in all other cases. A transaction that it gives up at is finished, so that nobody has to wait for it.
+type Client struct {
+	o ClientOptions
+
+	mu sync.Mutex // guards the fields below; nothing is taken after it
+	// writer is the logical part of this gateway's timestamps, zero before the first one; last is the wall part of the latest.
+	writer uint32
+	last   int64
+	// own are versions that this gateway has committed, or has seen committed as the outcome of its own work, and that are not at all replicas yet
+	// (fastpaxos.FP22).
+	own map[string]Value
+	// provisional are the latest options of transactions that other protocols take part in, by key, until they are resolved.
+	provisional map[kv.TxnID]map[string]Option
+	// reigns are the records that have a master here.
+	reigns map[string]*reign
+	// finishing are transactions that are being finished here.
+	finishing map[Name]bool
+}
+
+// NewClient makes a gateway.
+func NewClient(o ClientOptions) *Client {
+	if o.Columns == nil {
+		o.Columns = noColumns{}
+	}
+	return &Client{o: o, own: map[string]Value{}, provisional: map[kv.TxnID]map[string]Option{}, finishing: map[Name]bool{}, reigns: map[string]*reign{}}
+}
+
+type noColumns struct{}
+
+func (noColumns) Column([]byte, uint32) (int64, bool) { return 0, false }
+
+func (noColumns) Add([]byte, []Delta) ([]byte, error) {
+	return nil, errors.New("fastpaxos: this gateway does not know columns")
+}
+
+// stamp draws a commit timestamp after all that were seen (fastpaxos.FP20).
+func (c *Client) stamp(seen clock.Timestamp) clock.Timestamp {
+	now := c.o.Clock.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.writer == 0 {
+		c.writer = 1<<31 | uint32(c.o.NodeID())<<16 | uint32(uint16(c.o.Host.Dice.Uint64())) // another one after each start
+	}
+	c.last = max(c.last+1, now.Wall, seen.Wall+1)
+	return clock.Timestamp{Wall: c.last, Logical: c.writer}
+}
+
+// number is one that no other master has.
+func (c *Client) number() uint64 { return c.o.Host.Dice.Uint64() }
+
+// Chosen by us: a seal lasts for a round trip or two. A round that hangs, because the replicas of a quorum do not answer, may be one by an old
+// descriptor.
+const (
+	firstPause = 5 * time.Millisecond
+	lastPause  = 200 * time.Millisecond
+	roundTime  = time.Second
+	// background bounds what is done for a transaction after its client was answered; others finish it otherwise.
+	background = 20 * time.Second
+	// parallel bounds the records of one transaction that have a master here at the same time.
+	parallel = 32
+)
+
+// pause sleeps between d/2 and 3d/2: rivals for a record, and those who wait for a range to open, do not wait for equally long.
+func (c *Client) pause(ctx context.Context, d time.Duration) error {
+	if err := c.o.Host.Clock.Sleep(ctx, d/2+time.Duration(c.o.Host.Dice.Int64N(int64(d)))); err != nil {
+		return err
+	}
+	if c.o.Host.Group.Context().Err() != nil {
+		return &kv.UnavailableError{Reason: "the node is stopping"}
+	}
+	return nil
+}
+
+// later runs f apart from the caller, for a bounded time.
+func (c *Client) later(f func(ctx context.Context)) {
+	c.o.Host.Group.Go(func(ctx context.Context) {
+		ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, background)
+		defer cancel()
+		f(ctx)
+	})
+}
+
+// all runs f for each of n, some at the same time, and returns the first error.
+func (c *Client) all(n int, f func(int) error) error {
+	errs := make(chan error, n)
+	begun := 0
+	var first error
+	wait := func() {
+		begun--
+		if err := <-errs; err != nil && first == nil {
+			first = err
+		}
+	}
+	for i := range n {
+		if begun == parallel {
+			wait()
+		}
+		begun++
+		if n == 1 || !c.o.Host.Group.Go(func(context.Context) { errs <- f(i) }) {
+			errs <- f(i)
+		}
+	}
+	for begun > 0 {
+		wait()
+	}
+	return first
+}
+
+// place is a range in one of its generations: what acceptors say counts within it.
+type place struct {
+	id         kv.RangeID
+	generation uint64
+}
+
+func placeOf(d *kv.RangeDescriptor) place { return place{d.ID, d.Generation} }
+
+// grouped divides records by their ranges, as far as is known. i is the index of a record in ks.
+func (c *Client) grouped(ctx context.Context, ks []keys.Key) (groups [][]int, err error) {
+	var descs []kv.RangeDescriptor
+next:
+	for i, k := range ks {
+		for j := range descs {
+			if descs[j].Contains(k) {
+				groups[j] = append(groups[j], i)
+				continue next
+			}
+		}
+		info, err := c.o.Sender.Range(ctx, k, false)
+		if err != nil {
+			return nil, err
+		}
+		descs, groups = append(descs, info.Desc), append(groups, []int{i})
+	}
+	return groups, nil
+}
+
+func batch(qs []*Request) *kv.Batch {
+	b := &kv.Batch{Header: kv.Header{Protocol: kv.FastPaxos}}
+	for _, q := range qs {
+		b.Requests = append(b.Requests, &kv.ProtocolRequest{Key: q.Key, Body: q.Append(nil), Reads: q.Kind == Read})
+	}
+	return b
+}
+
+func replies(b *kv.BatchResponse, n int) ([]*Reply, error) {
+	if len(b.Responses) != n {
+		return nil, &kv.InternalError{Message: "fastpaxos: a replica answered another question"}
+	}
+	out := make([]*Reply, n)
+	for i, one := range b.Responses {
+		p, ok := one.(*kv.ProtocolResponse)
+		if !ok {
+			return nil, &kv.InternalError{Message: "fastpaxos: a replica answered another question"}
+		}
+		var err error
+		if out[i], err = DecodeReply(p.Body); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// each asks all voters of a range once. f is called with their answers until it has enough; otherwise the error says why it has not.
+// *kv.ProtocolError: the range has another protocol.
+func (c *Client) each(ctx context.Context, qs []*Request, f func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*Reply) (more bool)) (enough bool, err error) {
+	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, roundTime)
+	defer cancel()
+	var other *kv.ProtocolError
+	var bad error
+	err = c.o.Sender.Each(ctx, batch(qs), func(a route.Answer) bool {
+		if a.Err != nil {
+			bad = a.Err
+			var p *kv.ProtocolError
+			if errors.As(a.Err, &p) && (p.Desc == nil || p.Desc.Generation >= a.Desc.Generation) { // else the replica is behind
+				other = p
+			}
+			return true
+		}
+		rs, err := replies(a.Resp, len(qs))
+		if err != nil {
+			bad = err
+			return true
+		}
+		enough = !f(a.Desc, a.From.Replica, rs)
+		return !enough
+	})
+	switch {
+	case enough:
+		return true, nil
+	case other != nil:
+		return false, other
+	case err == nil:
+		err = bad
+	}
+	if err == nil {
+		err = &kv.UnavailableError{Reason: "fastpaxos: too few replicas have answered"}
+	}
+	return false, err
+}
+
+func isOther(err error) bool {
+	var other *kv.ProtocolError
+	return errors.As(err, &other)
+}
+
+// attempt drives the commit of a transaction's options: the proposals to all acceptors of all records at once, and a master for each record whose
+// acceptors do not agree.
+type attempt struct {
+	c    *Client
+	wake chan struct{} // holds one when something was learned
+
+	mu     sync.Mutex // guards the fields below; nothing is taken after it
+	commit *Commit
+	at     []place
+	// before, if not nil, is what the acceptors of a record are told before they are asked.
+	before []*Request
+	// blockers are options of others because of which this transaction's were rejected.
+	blockers []blocker
+	// masters counts records that needed a master.
+	masters int
+}
+
+type blocker struct {
+	key    keys.Key
+	option *Option
+}
+
+func (c *Client) attempt(options []Option) *attempt {
+	return &attempt{c: c, wake: make(chan struct{}, 1), commit: NewCommit(options, Quorums{}), at: make([]place, len(options))}
+}
+
+// open are the options that were neither learned nor given to a master.
+func (a *attempt) open() (is []int, ks []keys.Key, out Verdict) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.commit.polls {
+		if p := &a.commit.polls[i]; p.learned == Undecided && !p.master {
+			is, ks = append(is, i), append(ks, a.commit.Key(i))
+		}
+	}
+	return is, ks, a.commit.Outcome()
+}
+
+// run returns when the outcome was learned. *kv.ProtocolError: a range has another protocol; after that and any other error, options may have been
+// accepted.
+func (a *attempt) run(ctx context.Context) (Verdict, error) {
+	c := a.c
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		is, ks, out := a.open()
+		if out != Undecided {
+			return out, nil
+		}
+		if len(is) == 0 {
+			select {
+			case <-a.wake:
+				continue
+			case <-ctx.Done():
+				return Undecided, ctx.Err()
+			}
+		}
+		groups, err := c.grouped(ctx, ks)
+		if err != nil {
+			return Undecided, err
+		}
+		ended := make(chan error, len(groups))
+		for _, g := range groups {
+			mine := make([]int, len(g))
+			for j, i := range g {
+				mine[j] = is[i]
+			}
+			f := func(context.Context) { ended <- a.round(ctx, mine) }
+			if len(groups) == 1 || !c.o.Host.Group.Go(f) {
+				f(ctx)
+			}
+		}
+		var last error
+		for n := len(groups); n > 0; {
+			select {
+			case err := <-ended:
+				n--
+				if err != nil && !isOther(last) {
+					last = err
+				}
+			case <-a.wake:
+			}
+			if _, _, out := a.open(); out != Undecided {
+				return out, nil
+			}
+		}
+		if isOther(last) {
+			return Undecided, last
+		}
+		if last != nil {
+			if ctx.Err() != nil {
+				return Undecided, ctx.Err()
+			}
+			if err := c.pause(ctx, pause); err != nil {
+				return Undecided, err
+			}
+		}
+	}
+}
+
+// round asks the acceptors of some records, which are in one range, once.
+func (a *attempt) round(ctx context.Context, is []int) error {
+	a.mu.Lock()
+	var qs []*Request
+	for _, i := range is {
+		if a.before != nil && a.before[i] != nil {
+			qs = append(qs, a.before[i])
+		}
+	}
+	told := len(qs)
+	for _, i := range is {
+		qs = append(qs, a.commit.Request(i))
+	}
+	a.mu.Unlock()
+	_, err := a.c.each(ctx, qs, func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*Reply) bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		more := false
+		for j, i := range is {
+			r := rs[told+j]
+			if a.at[i] != placeOf(d) {
+				a.at[i] = placeOf(d)
+				a.commit.Restart(i, QuorumsIn(d))
+			}
+			if a.commit.Answer(i, from, r) {
+				a.master(i)
+			}
+			if r.Blocker != nil {
+				a.blockers = append(a.blockers, blocker{a.commit.Key(i), r.Blocker})
+			}
+			p := &a.commit.polls[i]
+			more = more || p.learned == Undecided && !p.master
+		}
+		return more && a.commit.Outcome() == Undecided
+	})
+	if err != nil && !isOther(err) && !changing(err) && ctx.Err() == nil {
+		// If no fast quorum can be reached, a master that reaches a classic one decides.
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for _, i := range is {
+			if p := &a.commit.polls[i]; a.commit.Outcome() == Undecided && len(p.votes) > 0 && len(p.votes) >= p.q.Classic && a.commit.Asked(i) {
+				a.master(i)
+			}
+		}
+	}
+	return err
+}
+
+// master has a master decide about an option (fastpaxos.FP21).
+func (a *attempt) master(i int) {
+	a.masters++
+	k, o := a.commit.Key(i), a.commit.options[i]
+	if !a.c.o.Host.Group.Go(func(ctx context.Context) {
+		ctx, cancel := a.c.o.Host.Clock.WithTimeout(ctx, background)
+		defer cancel()
+		l, err := a.c.rule(ctx, k, o, false)
+		a.mu.Lock()
+		if err != nil {
+			a.commit.polls[i].master = false // it is asked again
+		} else {
+			a.commit.Learn(i, l.Verdict)
+		}
+		a.mu.Unlock()
+		select {
+		case a.wake <- struct{}{}:
+		default:
+		}
+	}) {
+		a.commit.polls[i].master = false
+	}
+}
+
+// tell brings End requests to quorums of their records, and to all replicas if they answer in time: everyone says that all did. near is called when the
+// nearest replica of each range has answered, if that goes well.
+func (c *Client) tell(ctx context.Context, qs []*Request, near func()) (everyone bool, err error) {
+	everyone = true
+	for pause := firstPause; len(qs) > 0; pause = min(2*pause, lastPause) {
+		ks := make([]keys.Key, len(qs))
+		for i, q := range qs {
+			ks[i] = q.Key
+		}
+		groups, err := c.grouped(ctx, ks)
+		if err != nil {
+			return false, err
+		}
+		var mu sync.Mutex // guards left, everyone, last, silent and near
+		silent := len(groups)
+		var left []*Request
+		var last error
+		c.all(len(groups), func(g int) error {
+			var mine []*Request
+			for _, i := range groups[g] {
+				mine = append(mine, qs[i])
+			}
+			heard, quorums := 0, Quorums{}
+			_, err := c.each(ctx, mine, func(d *kv.RangeDescriptor, _ kv.ReplicaID, _ []*Reply) bool {
+				if heard == 0 {
+					mu.Lock()
+					if silent--; silent == 0 && near != nil {
+						near()
+						near = nil
+					}
+					mu.Unlock()
+				}
+				heard, quorums = heard+1, QuorumsIn(d)
+				return heard < quorums.Replicas
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			everyone = everyone && heard > 0 && heard == quorums.Replicas
+			// Where another protocol is now, all was finished before it began.
+			if !isOther(err) && (heard == 0 || heard < quorums.Classic) {
+				left, last = append(left, mine...), err
+			}
+			return nil
+		})
+		if qs = left; len(qs) > 0 {
+			if err := c.pause(ctx, pause); err != nil {
+				return false, errors.Join(last, err)
+			}
+		}
+	}
+	return everyone, nil
+}
+
+func end(k keys.Key, o Option, committed bool) *Request {
+	return &Request{Kind: End, Key: k, Option: o, Committed: committed}
+}

@@ -1,0 +1,384 @@
+package fastpaxos
+
+import (
+	"bytes"
+	"fmt"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/wire"
+)
+
+// The bytes of the protocol's messages, and of what its replicas keep, are numbered fields (docs/decisions/0010-formats.md): the nodes of a cluster
+// may be of two versions, and a replica reads what an earlier version of it has promised. A record, and all that is in it, has to be
+// understood as a whole, since a replica writes it again and a master's decisions follow from it. Requests and replies may have more of later versions.
+//
+// A reader copies the bytes first: an acceptor keeps the result for longer than the bytes last.
+
+// message adds a message as a field, unless it is empty.
+func message(b []byte, field uint32, fields func([]byte) []byte) []byte {
+	begun := len(b)
+	b, at := wire.Begin(b, field)
+	empty := len(b)
+	if b = fields(b); len(b) == empty {
+		return b[:begun]
+	}
+	return wire.End(b, at)
+}
+
+func (n *Ballot) append(b []byte) []byte {
+	return wire.Bool(wire.Fixed64(wire.Uint(b, 1, n.Round), 3, n.Master), 5, n.Fast)
+}
+
+func readBallot(r *wire.Reader, n *Ballot) {
+	for m := r.Open("fastpaxos.Ballot"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			n.Round = r.Uint()
+		case 3:
+			n.Master = r.Fixed64()
+		case 5:
+			n.Fast = r.Bool()
+		default:
+			r.Refuse()
+		}
+	}
+}
+
+func (d *Delta) append(b []byte) []byte {
+	return wire.Int(wire.Int(wire.Int(wire.Uint(b, 1, uint64(d.Column)), 3, d.Amount), 5, d.Min), 7, d.Max)
+}
+
+func readDelta(r *wire.Reader, d *Delta) {
+	for m := r.Open("fastpaxos.Delta"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			d.Column = r.Uint32()
+		case 3:
+			d.Amount = r.Int()
+		case 5:
+			d.Min = r.Int()
+		case 7:
+			d.Max = r.Int()
+		default:
+			r.Refuse()
+		}
+	}
+}
+
+// append adds an option's fields. A nil value, which deletes, is told from an empty one by the field being there: rows are never empty.
+func (o *Option) append(b []byte) []byte {
+	b = wire.Timestamp(wire.ID(b, 1, o.Txn), 3, o.At)
+	b = wire.Fixed64(wire.Timestamp(b, 5, o.Seen.Base), 7, o.Seen.Sum)
+	for i := range o.Deltas {
+		var at int
+		b, at = wire.Begin(b, 9)
+		b = wire.End(o.Deltas[i].append(b), at)
+	}
+	b = wire.Bytes(b, 11, o.Value)
+	for _, k := range o.Keys {
+		b = wire.Element(b, 13, k)
+	}
+	return wire.Bytes(b, 15, o.Anchor)
+}
+
+func readOption(r *wire.Reader, o *Option) {
+	for m := r.Open("fastpaxos.Option"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			o.Txn = r.ID()
+		case 3:
+			o.At = r.Timestamp()
+		case 5:
+			o.Seen.Base = r.Timestamp()
+		case 7:
+			o.Seen.Sum = r.Fixed64()
+		case 9:
+			readDelta(r, wire.Grow(r, &o.Deltas))
+		case 11:
+			o.Value = r.Bytes()
+		case 13:
+			*wire.Grow(r, &o.Keys) = keys.Key(r.Bytes())
+		case 15:
+			o.Anchor = keys.Key(r.Bytes())
+		default:
+			r.Refuse()
+		}
+	}
+}
+
+func (a *Addition) append(b []byte) []byte {
+	b = message(b, 1, a.Option.append)
+	return wire.Bool(wire.Bool(b, 3, a.Started), 5, a.Fixed)
+}
+
+func readAddition(r *wire.Reader, a *Addition) {
+	for m := r.Open("fastpaxos.Addition"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			readOption(r, &a.Option)
+		case 3:
+			a.Started = r.Bool()
+		case 5:
+			a.Fixed = r.Bool()
+		default:
+			r.Refuse()
+		}
+	}
+}
+
+func (v *Vote) append(b []byte) []byte {
+	b = message(b, 1, v.Option.append)
+	return wire.Bool(wire.Uint(b, 3, uint64(v.Verdict)), 5, v.Fixed)
+}
+
+func readVote(r *wire.Reader, v *Vote) {
+	for m := r.Open("fastpaxos.Vote"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			readOption(r, &v.Option)
+		case 3:
+			v.Verdict = Verdict(r.Enum(uint8(Past)))
+		case 5:
+			v.Fixed = r.Bool()
+		default:
+			r.Refuse()
+		}
+	}
+}
+
+func (e *Ended) append(b []byte) []byte {
+	b = wire.Bool(wire.Timestamp(wire.ID(b, 1, e.Txn), 3, e.At), 5, e.Committed)
+	for _, k := range e.Keys {
+		b = wire.Element(b, 7, k)
+	}
+	return b
+}
+
+func readEnded(r *wire.Reader, e *Ended) {
+	for m := r.Open("fastpaxos.Ended"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			e.Txn = r.ID()
+		case 3:
+			e.At = r.Timestamp()
+		case 5:
+			e.Committed = r.Bool()
+		case 7:
+			*wire.Grow(r, &e.Keys) = keys.Key(r.Bytes())
+		default:
+			r.Refuse()
+		}
+	}
+}
+
+// Append adds the record's fields to b.
+func (r *Record) Append(b []byte) []byte {
+	b = message(b, 1, r.Promised.append)
+	b = message(b, 3, r.Accepted.append)
+	b = wire.Uint(b, 5, r.Sequence)
+	b = wire.Bytes(wire.Timestamp(b, 7, r.Base.At), 9, r.Base.Data)
+	b = wire.Timestamp(wire.Timestamp(b, 11, r.Closed), 13, r.Floor)
+	each := func(field uint32, n int, one func(int, []byte) []byte) {
+		for i := range n {
+			var at int
+			b, at = wire.Begin(b, field)
+			b = wire.End(one(i, b), at)
+		}
+	}
+	each(15, len(r.Added), func(i int, b []byte) []byte { return r.Added[i].append(b) })
+	each(17, len(r.Votes), func(i int, b []byte) []byte { return r.Votes[i].append(b) })
+	each(19, len(r.Recent), func(i int, b []byte) []byte { return r.Recent[i].append(b) })
+	return b
+}
+
+func readRecord(r *wire.Reader, g *Record) {
+	for m := r.Open("fastpaxos.Record"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			readBallot(r, &g.Promised)
+		case 3:
+			readBallot(r, &g.Accepted)
+		case 5:
+			g.Sequence = r.Uint()
+		case 7:
+			g.Base.At = r.Timestamp()
+		case 9:
+			g.Base.Data = r.Bytes()
+		case 11:
+			g.Closed = r.Timestamp()
+		case 13:
+			g.Floor = r.Timestamp()
+		case 15:
+			readAddition(r, wire.Grow(r, &g.Added))
+		case 17:
+			readVote(r, wire.Grow(r, &g.Votes))
+		case 19:
+			readEnded(r, wire.Grow(r, &g.Recent))
+		default:
+			r.Refuse()
+		}
+	}
+}
+
+// DecodeRecord reads what Append wrote.
+func DecodeRecord(b []byte) (*Record, error) {
+	r, g := wire.Read(bytes.Clone(b)), &Record{}
+	readRecord(&r, g)
+	return g, r.Err()
+}
+
+// Append adds the fields of a record with its name: a piece of a report.
+func (w *Write) Append(b []byte) []byte {
+	return message(wire.Bytes(b, 1, w.Key), 3, w.Record.Append)
+}
+
+func readWrite(r *wire.Reader, w *Write) {
+	w.Record = &Record{}
+	for m := r.Open("fastpaxos.Write"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			w.Key = keys.Key(r.Bytes())
+		case 3:
+			readRecord(r, w.Record)
+		default:
+			r.Refuse()
+		}
+	}
+}
+
+// append adds the fields of a side, but for its key, which is that of the row.
+func (s *side) append(b []byte) []byte {
+	return wire.Uint(wire.Uint(message(b, 1, s.Record.Append), 3, uint64(s.by)), 5, s.generation)
+}
+
+func (s *side) read(r *wire.Reader) {
+	for m := r.Open("fastpaxos.Side"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			readRecord(r, &s.Record)
+		case 3:
+			s.by = kv.RangeID(r.Uint())
+		case 5:
+			s.generation = r.Uint()
+		default:
+			r.Refuse()
+		}
+	}
+}
+
+// Append adds the request's fields to b.
+func (q *Request) Append(b []byte) []byte {
+	b = wire.Bytes(wire.Uint(b, 1, uint64(q.Kind)), 2, q.Key)
+	b = message(b, 3, q.Option.append)
+	b = wire.Bool(b, 4, q.Committed)
+	b = message(b, 5, q.Ballot.append)
+	if q.State != nil {
+		var at int
+		b, at = wire.Begin(b, 6)
+		b = wire.End(q.State.Append(b), at)
+	}
+	b = wire.Uint(b, 7, q.Sequence)
+	if q.Look != nil {
+		var at int
+		b, at = wire.Begin(b, 8)
+		b = wire.End(q.Look.Append(b), at)
+	}
+	return b
+}
+
+func readRequest(r *wire.Reader, q *Request) {
+	for m := r.Open("fastpaxos.Request"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Kind = Kind(r.Enum(uint8(Read)))
+		case 2:
+			q.Key = keys.Key(r.Bytes())
+		case 3:
+			readOption(r, &q.Option)
+		case 4:
+			q.Committed = r.Bool()
+		case 5:
+			readBallot(r, &q.Ballot)
+		case 6:
+			q.State = &Record{}
+			readRecord(r, q.State)
+		case 7:
+			q.Sequence = r.Uint()
+		case 8:
+			q.Look = &Look{}
+			readLook(r, q.Look)
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// DecodeRequest reads what Append wrote.
+func DecodeRequest(b []byte) (q Request, err error) {
+	r := wire.Read(bytes.Clone(b))
+	readRequest(&r, &q)
+	if r.Err() == nil && (q.Kind == 0 || q.Key == nil || (q.Kind == Dictate) != (q.State != nil) || (q.Kind == Read) != (q.Look != nil)) {
+		return q, fmt.Errorf("fastpaxos: malformed %v request", q.Kind)
+	}
+	return q, r.Err()
+}
+
+// Append adds the reply's fields to b.
+func (p *Reply) Append(b []byte) []byte {
+	b = message(b, 1, p.Promised.append)
+	b = message(b, 2, p.Ballot.append)
+	b = wire.Uint(wire.Uint(wire.Uint(b, 3, p.Sequence), 4, uint64(p.Verdict)), 5, uint64(p.Outcome))
+	if p.Record != nil {
+		var at int
+		b, at = wire.Begin(b, 6)
+		b = wire.End(p.Record.Append(b), at)
+	}
+	if p.Blocker != nil {
+		var at int
+		b, at = wire.Begin(b, 7)
+		b = wire.End(p.Blocker.append(b), at)
+	}
+	if p.Looked != nil {
+		var at int
+		b, at = wire.Begin(b, 8)
+		b = wire.End(p.Looked.Append(b), at)
+	}
+	return b
+}
+
+func readReply(r *wire.Reader, p *Reply) {
+	for m := r.Open("fastpaxos.Reply"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			readBallot(r, &p.Promised)
+		case 2:
+			readBallot(r, &p.Ballot)
+		case 3:
+			p.Sequence = r.Uint()
+		case 4:
+			p.Verdict = Verdict(r.Enum(uint8(Past)))
+		case 5:
+			p.Outcome = Verdict(r.Enum(uint8(Past)))
+		case 6:
+			p.Record = &Record{}
+			readRecord(r, p.Record)
+		case 7:
+			p.Blocker = &Option{}
+			readOption(r, p.Blocker)
+		case 8:
+			p.Looked = &Looked{}
+			readLooked(r, p.Looked)
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// DecodeReply reads what Append wrote.
+func DecodeReply(b []byte) (p *Reply, err error) {
+	p = &Reply{}
+	r := wire.Read(bytes.Clone(b))
+	readReply(&r, p)
+	return p, r.Err()
+}

@@ -1,0 +1,48 @@
+package fastpaxos
+
+import (
+	"testing"
+
+	"meridian/wire"
+	"meridian/wire/wiretest"
+)
+
+// TestMessages: what gateways and replicas tell each other, and what replicas keep, is as package wire wants it.
+func TestMessages(t *testing.T) {
+	vote := func(v *Vote) { v.Verdict %= Past + 1 }
+	record := func(r *Record) {
+		for i := range r.Votes {
+			vote(&r.Votes[i])
+		}
+	}
+	some := func(r *Record) *Record {
+		if r != nil {
+			record(r)
+		}
+		return r
+	}
+	wiretest.Run(t, []wiretest.Message{
+		wiretest.Of("fastpaxos.Ballot", wiretest.Refuses, func(b []byte, n *Ballot) []byte { return n.append(b) }, readBallot, nil),
+		wiretest.Of("fastpaxos.Delta", wiretest.Refuses, func(b []byte, d *Delta) []byte { return d.append(b) }, readDelta, nil),
+		wiretest.Of("fastpaxos.Option", wiretest.Refuses, func(b []byte, o *Option) []byte { return o.append(b) }, readOption, nil),
+		wiretest.Of("fastpaxos.Addition", wiretest.Refuses, func(b []byte, a *Addition) []byte { return a.append(b) }, readAddition, nil),
+		wiretest.Of("fastpaxos.Vote", wiretest.Refuses, func(b []byte, v *Vote) []byte { return v.append(b) }, readVote, vote),
+		wiretest.Of("fastpaxos.Ended", wiretest.Refuses, func(b []byte, e *Ended) []byte { return e.append(b) }, readEnded, nil),
+		wiretest.Of("fastpaxos.Record", wiretest.Refuses, func(b []byte, r *Record) []byte { return r.Append(b) }, readRecord, record),
+		wiretest.Of("fastpaxos.Write", wiretest.Refuses, func(b []byte, w *Write) []byte { return w.Append(b) }, readWrite, func(w *Write) {
+			if w.Record == nil {
+				w.Record = &Record{}
+			}
+			record(w.Record)
+		}),
+		wiretest.Of("fastpaxos.Side", wiretest.Refuses, func(b []byte, s *side) []byte { return s.append(b) }, func(r *wire.Reader, s *side) { s.read(r) },
+			func(s *side) { s.key = nil; record(&s.Record) }),
+		wiretest.Of("fastpaxos.Look", wiretest.Refuses, func(b []byte, q *Look) []byte { return q.Append(b) }, readLook, nil),
+		wiretest.Of("fastpaxos.Row", wiretest.Skips, func(b []byte, w *Row) []byte { return w.append(b) }, readRow, nil),
+		wiretest.Of("fastpaxos.Looked", wiretest.Skips, func(b []byte, l *Looked) []byte { return l.Append(b) }, readLooked, nil),
+		wiretest.Of("fastpaxos.Request", wiretest.Skips, func(b []byte, q *Request) []byte { return q.Append(b) }, readRequest,
+			func(q *Request) { q.Kind %= Read + 1; q.State = some(q.State) }),
+		wiretest.Of("fastpaxos.Reply", wiretest.Skips, func(b []byte, p *Reply) []byte { return p.Append(b) }, readReply,
+			func(p *Reply) { p.Verdict %= Past + 1; p.Outcome %= Past + 1; p.Record = some(p.Record) }),
+	})
+}

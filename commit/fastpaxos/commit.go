@@ -1,0 +1,145 @@
+package fastpaxos
+
+import (
+	"slices"
+
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// Commit is a gateway's side of a transaction's commit, as a value (algorithm 1): Request says what the acceptors of each record are to be asked,
+// Answer takes in what one of them replied, until Outcome is known. The gateway decides nothing: it learns.
+type Commit struct {
+	options []Option
+	polls   []poll
+}
+
+// poll is the state of one option.
+type poll struct {
+	q       Quorums
+	votes   []ballotVote // the latest of each acceptor
+	learned Verdict
+	master  bool
+}
+
+type ballotVote struct {
+	from   kv.ReplicaID
+	ballot Ballot
+	v      Verdict
+}
+
+// NewCommit makes the commit of a transaction with one option for each record, whose ranges have such quorums (Restart).
+func NewCommit(options []Option, q Quorums) *Commit {
+	c := &Commit{options: options, polls: make([]poll, len(options))}
+	for i := range c.polls {
+		c.polls[i].q = q
+	}
+	return c
+}
+
+// Key is the i-th record's. An option with an anchor names no other one than its own.
+func (c *Commit) Key(i int) keys.Key {
+	o := &c.options[i]
+	if len(o.Keys) == 1 {
+		return o.Keys[0]
+	}
+	return o.Keys[i]
+}
+
+// Request is what all acceptors of the i-th record are to be asked.
+func (c *Commit) Request(i int) *Request {
+	return &Request{Kind: Propose, Key: c.Key(i), Option: c.options[i]}
+}
+
+// Restart forgets what acceptors of the i-th record have said: its range has another generation now, in which its quorums are q. All that was
+// learned stays: every generation begins with it (docs/decisions/0009).
+func (c *Commit) Restart(i int, q Quorums) {
+	p := &c.polls[i]
+	p.q, p.votes, p.master = q, nil, false
+}
+
+// Learned is what became of the i-th option, as far as it is known.
+func (c *Commit) Learned(i int) Verdict { return c.polls[i].learned }
+
+// Answer takes in the reply of an acceptor of the i-th record. collided says that its master has to decide now.
+func (c *Commit) Answer(i int, from kv.ReplicaID, r *Reply) (collided bool) {
+	p := &c.polls[i]
+	if p.learned != Undecided {
+		return false
+	}
+	if r.Outcome == Accepted || r.Outcome == Rejected {
+		c.Learn(i, r.Outcome)
+		return false
+	}
+	// Each vote is one for good, in its ballot, whenever the answer comes; an acceptor that is asked again may be in a later ballot.
+	vote := ballotVote{from, r.Ballot, r.Verdict}
+	if at := slices.IndexFunc(p.votes, func(v ballotVote) bool { return v.from == from }); at < 0 {
+		p.votes = append(p.votes, vote)
+	} else if old := &p.votes[at]; !vote.ballot.Less(old.ballot) && (vote.ballot != old.ballot || vote.v != Undecided) {
+		*old = vote
+	}
+	for _, v := range []Verdict{Accepted, Rejected} {
+		for _, x := range p.votes {
+			if x.v == v && c.tally(p, x.ballot, v) >= p.q.Fast {
+				p.learned = v
+				// A rejected update that commutes has met a bound: the master finds room, or a new base (§3.4.3).
+				return v == Rejected && c.options[i].Commutes()
+			}
+		}
+	}
+	if p.master {
+		return false
+	}
+	// Can a fast quorum still agree?
+	missing := p.q.Replicas - len(p.votes)
+	for _, v := range []Verdict{Accepted, Rejected} {
+		if missing >= p.q.Fast {
+			return false
+		}
+		for _, x := range p.votes {
+			if x.v == v && c.tally(p, x.ballot, v)+missing >= p.q.Fast {
+				return false
+			}
+		}
+	}
+	p.master = true
+	return true
+}
+
+// Asked says that the master of the i-th record has to decide, for another reason than Answer finds.
+func (c *Commit) Asked(i int) (first bool) {
+	p := &c.polls[i]
+	first = !p.master && p.learned == Undecided
+	p.master = p.master || first
+	return first
+}
+
+func (c *Commit) tally(p *poll, b Ballot, v Verdict) (n int) {
+	for _, x := range p.votes {
+		if x.v == v && x.ballot == b {
+			n++
+		}
+	}
+	return n
+}
+
+// Learn takes in what a master has decided.
+func (c *Commit) Learn(i int, v Verdict) {
+	if p := &c.polls[i]; p.learned == Undecided && v != Undecided {
+		p.learned = v
+	}
+}
+
+// Outcome is that of the transaction: Accepted if it has committed, Rejected if it never will.
+func (c *Commit) Outcome() Verdict {
+	out := Accepted
+	for i := range c.polls {
+		switch c.polls[i].learned {
+		case Rejected, Past:
+			return Rejected
+		case Undecided:
+			out = Undecided
+		}
+	}
+	return out
+}

@@ -1,0 +1,466 @@
+package fastpaxos
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"meridian/clock"
+	"meridian/commit/transaction"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/txn"
+)
+
+// coordinator is a gateway's half of a transaction in ranges of this protocol. It reads what is committed, as far as the nearest replica knows, and
+// remembers in which state of each row: its options replace exactly those (fastpaxos.FP24).
+type coordinator struct {
+	c *Client
+	// seen has the rows as they were first read.
+	seen map[string]Row
+	// floor is a timestamp at or below which a range has not accepted the transaction's options, whatever they were.
+	floor clock.Timestamp
+	// sent are the options of the last Write, which the next one's take the place of.
+	sent map[string]Option
+}
+
+// Begin implements txn.Protocol.
+func (c *Client) Begin() txn.Coordinator { return &coordinator{c: c, seen: map[string]Row{}} }
+
+var _ txn.Decider = (*coordinator)(nil)
+
+// readable refuses what reads can't give: there is one level, read committed without lost updates, and only the present.
+func readable(t *kv.Txn, lock kv.LockStrength, wait kv.WaitPolicy, hold bool) error {
+	none := func(what string) error { return &txn.UnsupportedError{Protocol: kv.FastPaxos, What: what} }
+	switch {
+	case t.ReadTimestamp.Less(t.MinTimestamp):
+		return none("reads of the past")
+	case t.Isolation == kv.Serializable:
+		return none("reads of isolation level SERIALIZABLE; READ COMMITTED is supported")
+	case t.Isolation == kv.RepeatableRead:
+		return none("reads of isolation level REPEATABLE READ; READ COMMITTED is supported")
+	case lock != kv.NoLock && (hold || wait != kv.Block):
+		return none("row locks")
+	}
+	return nil
+}
+
+// Get implements txn.Coordinator.
+func (x *coordinator) Get(ctx context.Context, t *kv.Txn, ks []keys.Key, o txn.ReadOptions) ([][]byte, error) {
+	if err := readable(t, o.Lock, o.Wait, o.Hold); err != nil {
+		return nil, err
+	}
+	rows, err := x.c.read(ctx, ks)
+	if err != nil {
+		return nil, err
+	}
+	values := make([][]byte, len(ks))
+	for i := range rows {
+		x.see(&rows[i])
+		values[i] = rows[i].Value
+	}
+	return values, nil
+}
+
+// see remembers a row. The first time counts: what the transaction writes may depend on any of the times.
+func (x *coordinator) see(w *Row) {
+	if _, ok := x.seen[string(w.Key)]; !ok {
+		x.seen[string(w.Key)] = *w
+	}
+}
+
+// read reads rows at the nearest replicas.
+func (c *Client) read(ctx context.Context, ks []keys.Key) ([]Row, error) {
+	if len(ks) == 0 {
+		return nil, nil
+	}
+	// Each key has its own request, so that the batch can be divided.
+	qs := make([]*Request, len(ks))
+	for i, k := range ks {
+		qs[i] = &Request{Kind: Read, Key: k, Look: &Look{Keys: []keys.Key{k}}}
+	}
+	rs, err := c.nearest(ctx, qs)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]Row, len(ks))
+	for i, r := range rs {
+		l := r.Looked
+		if l == nil || len(l.Rows)+len(l.Behind) != 1 {
+			return nil, errOther
+		}
+		if len(l.Behind) > 0 {
+			if l, err = c.ahead(ctx, qs[i]); err != nil {
+				return nil, err
+			}
+			if len(l.Rows) != 1 {
+				return nil, errOther
+			}
+		}
+		rows[i] = l.Rows[0]
+		c.version(&rows[i])
+	}
+	return rows, nil
+}
+
+// ahead reads at whichever replica first answers that it is not behind.
+func (c *Client) ahead(ctx context.Context, q *Request) (out *Looked, err error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		enough, err := c.each(ctx, []*Request{q}, func(_ *kv.RangeDescriptor, _ kv.ReplicaID, rs []*Reply) bool {
+			out = rs[0].Looked
+			return out == nil || len(out.Behind) > 0
+		})
+		if enough {
+			return out, nil
+		}
+		if isOther(err) {
+			return nil, err
+		}
+		if err := c.pause(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Scan implements txn.Coordinator: the rows of one range.
+func (x *coordinator) Scan(ctx context.Context, t *kv.Txn, o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
+	if err := readable(t, o.Lock, o.Wait, false); err != nil {
+		return nil, nil, err
+	}
+	rows, resume, err := x.c.scan(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	out := make([]kv.KeyValue, len(rows))
+	for i := range rows {
+		x.see(&rows[i])
+		out[i] = kv.KeyValue{Key: rows[i].Key, Value: rows[i].Value}
+	}
+	return out, resume, nil
+}
+
+func (c *Client) scan(ctx context.Context, o txn.ScanOptions) (rows []Row, resume *keys.Span, err error) {
+	var part keys.Span
+	var l *Looked
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		if part, err = c.part(ctx, o.Span, o.Reverse); err != nil {
+			return nil, nil, err
+		}
+		q := &Request{Kind: Read, Key: part.Start, Look: &Look{Span: part, Reverse: o.Reverse, Max: o.MaxRows, Bytes: o.TargetBytes}}
+		b := batch([]*Request{q})
+		b.Requests[0].(*kv.ProtocolRequest).End = part.End
+		b.Target = kv.ToNearest
+		resp, err := c.o.Sender.Send(ctx, b)
+		var rs []*Reply
+		if err == nil {
+			rs, err = replies(resp, 1)
+		}
+		if err == nil {
+			if l = rs[0].Looked; l == nil {
+				return nil, nil, errOther
+			}
+			if len(l.Behind) == 0 {
+				break
+			}
+			if l, err = c.ahead(ctx, q); err == nil {
+				break
+			}
+		}
+		// The range may have split since its part was cut out.
+		if now, e := c.part(ctx, o.Span, o.Reverse); e == nil && now.Start.Equal(part.Start) && now.End.Equal(part.End) && !changing(err) {
+			return nil, nil, err
+		}
+		if err := c.pause(ctx, pause); err != nil {
+			return nil, nil, err
+		}
+	}
+	if rows, resume, err = c.withOwn(ctx, part, l, o); err != nil {
+		return nil, nil, err
+	}
+	switch rest := o.Span; {
+	case resume != nil && o.Reverse:
+		rest.End = resume.End
+		return rows, &rest, nil
+	case resume != nil:
+		rest.Start = resume.Start
+		return rows, &rest, nil
+	case o.Reverse && rest.Start.Less(part.Start):
+		rest.End = part.Start
+		return rows, &rest, nil
+	case !o.Reverse && part.End.Less(rest.End):
+		rest.Start = part.End
+		return rows, &rest, nil
+	}
+	return rows, nil, nil
+}
+
+// withOwn adds what this gateway has committed to the rows of a part of a span, which a replica has read.
+func (c *Client) withOwn(ctx context.Context, part keys.Span, l *Looked, o txn.ScanOptions) ([]Row, *keys.Span, error) {
+	read := part
+	switch {
+	case l.Resume == nil:
+	case o.Reverse:
+		read.Start = l.Resume.End
+	default:
+		read.End = l.Resume.Start
+	}
+	rows := l.Rows
+	// A row that the replica has not found may have been deleted since.
+	more, err := c.read(ctx, c.versions(read, func(k keys.Key) bool {
+		return slices.ContainsFunc(rows, func(w Row) bool { return w.Key.Equal(k) })
+	}))
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range rows {
+		c.version(&rows[i])
+	}
+	rows = slices.DeleteFunc(append(rows, more...), func(w Row) bool { return w.Value == nil })
+	slices.SortFunc(rows, func(a, b Row) int {
+		if o.Reverse {
+			a, b = b, a
+		}
+		return a.Key.Compare(b.Key)
+	})
+	resume := l.Resume
+	if n := int(o.MaxRows); n > 0 && len(rows) > n {
+		rest := part
+		if o.Reverse {
+			rest.End = rows[n-1].Key
+		} else {
+			rest.Start = rows[n-1].Key.Next()
+		}
+		rows, resume = rows[:n], &rest
+	}
+	return rows, resume, nil
+}
+
+// part is the part of a span, at the end where a scan begins, that is in one range.
+func (c *Client) part(ctx context.Context, s keys.Span, reverse bool) (keys.Span, error) {
+	k := s.Start
+	if reverse {
+		k = s.End
+	}
+	info, err := c.o.Sender.Range(ctx, k, false)
+	if err != nil {
+		return s, err
+	}
+	d := &info.Desc
+	if reverse && d.Start.Compare(s.End) >= 0 {
+		// The span ends where this range begins: the last one before it is found from the other end.
+		for k = s.Start; ; k = d.End {
+			if info, err = c.o.Sender.Range(ctx, k, false); err != nil {
+				return s, err
+			}
+			if d = &info.Desc; d.End.Compare(s.End) >= 0 {
+				break
+			}
+		}
+	}
+	if s.Start.Less(d.Start) {
+		s.Start = d.Start
+	}
+	if d.End.Less(s.End) {
+		s.End = d.End
+	}
+	return s, nil
+}
+
+// changing reports whether an error says that a range is changing, and helps itself soon.
+func changing(err error) bool {
+	var generation *kv.GenerationError
+	var mismatch *kv.RangeMismatchError
+	return errors.As(err, &generation) || errors.As(err, &mismatch)
+}
+
+// options are the options of writes, at a timestamp that stamp draws when it is known what they replace.
+func (x *coordinator) options(ctx context.Context, id kv.TxnID, writes []transaction.Write, stamp func(seen clock.Timestamp) (clock.Timestamp, error)) (options []Option, ks []keys.Key, err error) {
+	var unread []keys.Key
+	for i := range writes {
+		if _, ok := x.seen[string(writes[i].Key)]; !ok {
+			unread = append(unread, writes[i].Key)
+		}
+	}
+	rows, err := x.c.read(ctx, unread)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range rows {
+		x.see(&rows[i])
+	}
+	var seen clock.Timestamp
+	for i := range writes {
+		w := &writes[i]
+		row := x.seen[string(w.Key)]
+		if w.Conditional && !(bytes.Equal(w.Expected, row.Value) && (w.Expected == nil) == (row.Value == nil)) {
+			return nil, nil, &kv.ConditionFailedError{Key: w.Key, Actual: row.Value}
+		}
+		seen = seen.Forward(row.Seen.Base).Forward(row.Last)
+		ks = append(ks, w.Key)
+		o := Option{Name: Name{Txn: id}, Update: Update{Seen: row.Seen, Value: w.Value}, Keys: ks}
+		if len(w.Deltas) > 0 && row.Value != nil {
+			o.Value = nil
+			for _, d := range w.Deltas {
+				o.Deltas = append(o.Deltas, Delta(d))
+			}
+		}
+		options = append(options, o)
+	}
+	at, err := stamp(seen)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range options {
+		options[i].At, options[i].Keys = at, ks
+	}
+	return options, ks, nil
+}
+
+// Decide implements txn.Decider (fastpaxos.FP25).
+func (x *coordinator) Decide(ctx context.Context, t *kv.Txn, writes []transaction.Write, deadline clock.Timestamp) (clock.Timestamp, error) {
+	c := x.c
+	options, ks, err := x.options(ctx, t.ID, writes, func(seen clock.Timestamp) (clock.Timestamp, error) {
+		at := c.stamp(seen.Forward(x.floor))
+		if !deadline.IsZero() && deadline.Less(at) {
+			return at, &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: at}
+		}
+		return at, nil
+	})
+	if err != nil || len(options) == 0 {
+		return t.WriteTimestamp, err
+	}
+	at := options[0].At
+	begun := c.o.Host.Clock.Monotonic()
+	a := c.attempt(options)
+	out, err := a.run(ctx)
+	switch {
+	case out == Accepted:
+		c.ended(ctx, options, ks, true)
+		return at, nil
+	case out == Rejected && a.forgotten() && c.o.Host.Clock.Monotonic()-begun > late:
+		return clock.Timestamp{}, &kv.AmbiguousError{Reason: "the transaction is past, and may have committed"}
+	case out == Rejected:
+		c.ended(ctx, options, ks, false)
+		return clock.Timestamp{}, x.refused(ctx, a, at)
+	case isOther(err):
+		// Options in other ranges may have been accepted.
+		committed, unsure := c.Finish(ctx, &options[0], nil)
+		switch {
+		case committed:
+			return at, nil
+		case unsure != nil:
+			return clock.Timestamp{}, &kv.AmbiguousError{Reason: fmt.Sprintf("%v; and %v", err, unsure)}
+		}
+		return clock.Timestamp{}, err
+	}
+	// It is not known, and nobody waits for it any more; the transaction is not left for others to stumble over.
+	o := options[0]
+	c.later(func(ctx context.Context) { _, _ = c.Finish(ctx, &o, nil) })
+	return clock.Timestamp{}, &kv.AmbiguousError{Reason: err.Error()}
+}
+
+// late is how long after its first proposal an option that is Past may have been forgotten, rather than never have been accepted.
+const late = remembered / 2
+
+// forgotten reports whether an option is Past.
+func (a *attempt) forgotten() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.ContainsFunc(a.commit.polls, func(p poll) bool { return p.learned == Past })
+}
+
+// refused is why options at a timestamp were not accepted. It waits for others' options that stood in the way, so that another attempt does
+// not meet them again; this transaction has nothing any more that they could wait for.
+func (x *coordinator) refused(ctx context.Context, a *attempt, at clock.Timestamp) error {
+	a.mu.Lock()
+	out := &kv.WriteTooOldError{Actual: at}
+	var old []*Option // of which nothing but a newer version may be in the way
+	for i := range a.commit.polls {
+		if v := a.commit.polls[i].learned; v == Rejected || v == Past {
+			k := a.commit.Key(i)
+			if out.Key == nil {
+				out.Key = k
+			}
+			if !slices.ContainsFunc(a.blockers, func(b blocker) bool { return b.key.Equal(k) }) {
+				old = append(old, &Option{Update: a.commit.options[i].Update, Keys: []keys.Key{k}})
+			}
+		}
+	}
+	var wait []blocker
+	for _, b := range a.blockers {
+		if !slices.ContainsFunc(wait, func(o blocker) bool { return o.option.Name == b.option.Name }) {
+			wait = append(wait, b)
+		}
+		out.Actual = out.Actual.Forward(b.option.At)
+		out.By = b.option.Txn
+	}
+	a.mu.Unlock()
+	for _, b := range wait {
+		if x.c.clear(ctx, b) != nil {
+			break
+		}
+	}
+	for _, o := range old {
+		floor, err := x.c.refresh(ctx, o.Keys[0], o.Seen.Base)
+		if err != nil {
+			break
+		}
+		x.floor = x.floor.Forward(floor)
+		out.Actual = out.Actual.Forward(floor)
+	}
+	return out
+}
+
+// Write implements txn.Coordinator: options that other protocols' writes are committed with. Those that are learned as accepted are durable.
+func (x *coordinator) Write(ctx context.Context, t *kv.Txn, writes []transaction.Write) error {
+	c := x.c
+	if t.Anchor == nil {
+		return &kv.InternalError{Message: "fastpaxos: a transaction over several protocols without a record"} // its options would decide by themselves
+	}
+	options, ks, err := x.options(ctx, t.ID, writes, func(seen clock.Timestamp) (clock.Timestamp, error) {
+		if t.WriteTimestamp.LessEq(seen) {
+			return seen, &kv.WriteTooOldError{Key: writes[0].Key, Actual: seen}
+		}
+		return t.WriteTimestamp, nil
+	})
+	if err != nil || len(options) == 0 {
+		return err
+	}
+	n := options[0].Name
+	a := c.attempt(options)
+	a.before = make([]*Request, len(options))
+	sent := map[string]Option{}
+	for i := range options {
+		o := &options[i]
+		o.Keys, o.Anchor = []keys.Key{ks[i]}, t.Anchor
+		if old, ok := x.sent[string(ks[i])]; ok && old.Name != n {
+			// The attempt at an earlier timestamp is over (txn.MP1).
+			a.before[i] = end(ks[i], old, false)
+		}
+		sent[string(ks[i])] = *o
+	}
+	x.sent = sent
+	c.mu.Lock()
+	c.provisional[t.ID] = maps.Clone(sent)
+	c.mu.Unlock()
+	out, err := a.run(ctx)
+	switch {
+	case out == Accepted:
+		return nil
+	case out == Rejected && a.forgotten():
+		// Somebody took the gateway for dead, and may have found the write before it was forgotten: the gateway asks the record (txn.MP4).
+		return &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: t.WriteTimestamp.Next()}
+	case out == Rejected:
+		c.ended(ctx, options, ks, false)
+		return x.refused(ctx, a, t.WriteTimestamp)
+	}
+	return err
+}
+
+// Restarted implements txn.Coordinator: the next attempt reads again.
+func (x *coordinator) Restarted(bool) {
+	x.seen = map[string]Row{}
+}

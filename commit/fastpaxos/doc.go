@@ -1,0 +1,74 @@
+// Package fastpaxos commits without a master (Kraska, Pang, Franklin, Madden, Fekete, MDCC: multi-data center consistency, EuroSys 2013): a
+// gateway in any region asks all replicas of each row that a transaction writes, in parallel, and has the outcome after one round trip to a
+// fast quorum of each. It follows the contract of a range (docs/decisions/0009); docs/decisions/0013 has the choices.
+//
+// # The state
+//
+// A row is a record, with a state of its own at each replica:
+//
+//	record of a row           at a replica
+//	base                      its newest version, of 17
+//	added                     commuting updates that were executed since, of 18 and 21
+//	votes                     T at 24: accepted, has not ended
+//	recent                    U at 23 was rejected, W at 17 has committed
+//	ballots                   promised, accepted; none is stored before a master was needed
+//
+// An option is a transaction's update of one record. It names the state that it was made for (Seen), and the keys of all of the transaction's
+// options. A replica accepts it if no other one is in the way, or rejects it, and keeps the vote until the transaction has ended. In a range's
+// base, the newest version is an ordinary one of the row, at the commit timestamp; all else is one protocol key next to it, which is not there if it
+// says nothing. The delta has the whole record from the first change in a generation on.
+//
+// # Messages
+//
+//	Propose   an option, to all voters: a vote in the ballot that the replica is in (Commit)
+//	End       the outcome of its transaction, to all voters
+//	Query     the record
+//	Prepare   a master asks to accept nothing in earlier ballots; each replica answers with its record (Master)
+//	Dictate   the state that the master proposes, which replaces the votes
+//	Read      rows, from one replica: no promise
+//
+// Three of three, four of five, or six of seven replicas that gave the same vote in the same ballot are a fast quorum. If none can come about any more, or
+// a gateway is gone, a master is made: anyone, with a later ballot. A majority promises it; what may have been learned by a fast quorum, and the
+// rest as the master decides, is learned once a majority has taken it over. After some options the master opens the ballot to all (gamma).
+//
+// # Rules
+//
+//	fastpaxos.FP1 (I1): A reply is sent when all changes that its acceptor had made by then are durable. Rejections are promises too: a recovery
+//	    that did not find one could accept what was reported as aborted.
+//	fastpaxos.FP2 (I1, I2): A verdict that a fast quorum has given in one ballot, or a classic one has taken over from a master, is learned, and final. A transaction is
+//	    committed as soon as all of its options are learned as accepted; nobody has to say so. No gateway decides.
+//	fastpaxos.FP3 (I4): Only committed versions are read. So an option that was made for a version proves that this version's transaction has
+//	    committed: an acceptor that has it as an accepted option executes it. It was not told yet.
+//	fastpaxos.FP4 (I4): A record's value is its newest version with the commuting updates after it, in whichever order outcomes came. Of two
+//	    physical updates the later one counts, since it was made for the earlier one, or for one after it.
+//	fastpaxos.FP5 (constraints): In a fast ballot an acceptor gives away no more of a column's distance from its bound than its part, such that the
+//	    options that quorums have accepted come to no more than the distance, whichever acceptors the quorums are (§3.4.2; Quorums.budget).
+//	fastpaxos.FP6 (I2): An acceptor remembers the outcome of a transaction with several options until it is told that all of these have
+//	    ended, at quorums: somebody who meets one that has not asks for the others. Afterwards, and of a transaction with one option, it
+//	    remembers it for a minute, by the timestamps of options. An outcome that it has forgotten is past, as is an option that it never knew and that
+//	    comes as late. So past means rejected to those who know that an option of the transaction has not ended, and nothing to others.
+//	fastpaxos.FP7 (I1): Commuting updates become a version only up to Closed, when a classic quorum has the state with that. Every later state has all of
+//	    them then, and no others below, so whoever makes the version of that timestamp makes the same.
+//	fastpaxos.FP8 (read committed): A read gives what has committed, and need not wait for a sync: what was executed here is committed elsewhere
+//	    too. A record that lacks a version which one of its options was made for (Behind) is not read here.
+//	fastpaxos.FP9 (I1, I2): A generation's first state is what a master would propose to the reports of a quorum of sealed replicas in a ballot
+//	    above all others, deciding against all that was not learned. All replicas begin with it, in the ballot that every record begins with. A
+//	    report has what its replica has changed; of other records the replica's state is the base's. At or below the generation's floor, what the base
+//	    does not know is past (fastpaxos.FP6): a copy that comes late is not taken for a new option.
+//	fastpaxos.FP10 (I1): A fold that is made again leaves the records that it has decided before as they are, whichever reports it has now: an option
+//	    that was decided with one quorum's reports could be decided otherwise with another's, and both would count if states were mixed. So each
+//	    protocol key tells which range wrote it, and at the end of which generation, and is in one command with its row. A version of a record that has
+//	    none counts, whoever has not heard of it.
+//	fastpaxos.FP11 (I2): Before a range has another protocol, each transaction with an outstanding option in it is ended, and each one that
+//	    has committed is so at its records elsewhere. Afterwards this range answers that it never had an option.
+//
+// # Joint configurations
+//
+// While the range has two configurations, quorums are so large that each of them is a quorum of both (QuorumsIn). A seal needs fewer reports, majorities
+// of both halves; the rule by which a report counts holds for them too, since two fast quorums of one half leave out less than a majority of it.
+//
+// # Tests
+//
+// TestEveryOrder and TestRandomOrders have the messages about a record arrive in every order, and in many (model_test.go). TestFoldAtAnyMoment ends generations
+// in the middle of that; in TestFoldsInterrupted folds fail, and are begun again. fold_test.go has the situations one by one, and rangeserver's TestFastPaxos has them at replicas.
+package fastpaxos

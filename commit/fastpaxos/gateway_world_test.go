@@ -1,0 +1,388 @@
+package fastpaxos
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"meridian/clock"
+	"meridian/core"
+	"meridian/host"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/route"
+	"meridian/sim"
+)
+
+// A small world for gateways: acceptors in memory, five regions with their distances, messages that are delayed, lost and overtake each other, and
+// records of transactions that other protocols take part in.
+
+// trips are round trips between five regions in milliseconds.
+var trips = [5][5]time.Duration{
+	{1, 60, 80, 140, 160},
+	{60, 1, 70, 120, 220},
+	{80, 70, 1, 200, 240},
+	{140, 120, 200, 1, 110},
+	{160, 220, 240, 110, 1},
+}
+
+type lab struct {
+	mu       sync.Mutex // guards all below
+	dice     *rand.Rand
+	descs    []*kv.RangeDescriptor
+	replicas map[place]map[kv.ReplicaID]*Acceptor
+	loss     float64
+	jitter   time.Duration
+	records  map[kv.TxnID]kv.Txn
+	dead     map[kv.ReplicaID]bool
+	proposed int // messages
+	mistake  string
+	// bases are what the last generation of a record's range has left.
+	bases map[string]*Record
+}
+
+func newLab(seed uint64, borders ...string) *lab {
+	w := &lab{dice: rand.New(rand.NewPCG(seed, 7)), replicas: map[place]map[kv.ReplicaID]*Acceptor{}, records: map[kv.TxnID]kv.Txn{}, dead: map[kv.ReplicaID]bool{}, bases: map[string]*Record{}}
+	start := keys.Key("a")
+	for i, b := range append(borders, "zz") {
+		d := &kv.RangeDescriptor{ID: kv.RangeID(i + 1), Start: start, End: keys.Key(b), Generation: 3, Protocol: kv.FastPaxos}
+		w.replicas[placeOf(d)] = map[kv.ReplicaID]*Acceptor{}
+		for r := kv.ReplicaID(1); r <= 5; r++ {
+			d.Replicas = append(d.Replicas, kv.ReplicaDescriptor{Node: kv.NodeID(r), Replica: r, Type: kv.Voter})
+			w.replicas[placeOf(d)][r] = NewAcceptor(QuorumsOf(5), plain{}, nil, 0)
+		}
+		w.descs, start = append(w.descs, d), d.End
+	}
+	return w
+}
+
+// lose makes a replica fail, or come back.
+func (w *lab) lose(r kv.ReplicaID, lost bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dead[r] = lost
+}
+
+func (w *lab) desc(k keys.Key) *kv.RangeDescriptor {
+	for _, d := range w.descs {
+		if d.Contains(k) {
+			return d
+		}
+	}
+	return w.descs[len(w.descs)-1]
+}
+
+// serve is one replica.
+func (w *lab) serve(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.BatchResponse, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.dead[r] {
+		return nil, &kv.UnavailableError{Reason: "dead"}
+	}
+	a := w.replicas[placeOf(d)][r]
+	if a == nil {
+		return nil, &kv.GenerationError{Range: d.ID, Desc: w.desc(d.Start)}
+	}
+	out := &kv.BatchResponse{}
+	for _, one := range b.Requests {
+		q, err := DecodeRequest(one.(*kv.ProtocolRequest).Body)
+		if err != nil {
+			return nil, err
+		}
+		if q.Kind == Read {
+			out.Responses = append(out.Responses, &kv.ProtocolResponse{Body: (&Reply{Looked: w.look(d, a, q.Look)}).Append(nil)})
+			continue
+		}
+		if !d.Contains(q.Key) {
+			return nil, &kv.RangeMismatchError{Span: keys.Span{Start: q.Key}}
+		}
+		if q.Kind == Propose {
+			w.proposed++
+		}
+		if !a.Knows(q.Key) {
+			a.Load(q.Key, w.base(q.Key))
+		}
+		if w.mistake == "everything is accepted" && q.Kind == Propose {
+			g := a.records[string(q.Key)]
+			q.Option.Seen = g.Seen()
+		}
+		a.Step(clock.Timestamp{}, core.Call[Request, Reply]{Request: &q})
+		fx := a.Effects()
+		if fx.Ticket != 0 {
+			a.Durable(fx.Ticket)
+		}
+		for _, m := range append(append(fx.Send, fx.After...), a.Effects().Send...) {
+			out.Responses = append(out.Responses, &kv.ProtocolResponse{Body: m.Reply.Append(nil)})
+		}
+	}
+	return out, nil
+}
+
+func (w *lab) base(k keys.Key) *Record {
+	if r := w.bases[string(k)]; r != nil {
+		return r
+	}
+	return &Record{}
+}
+
+func (w *lab) look(d *kv.RangeDescriptor, a *Acceptor, q *Look) *Looked {
+	out := &Looked{}
+	ks := q.Keys
+	if ks == nil {
+		span := q.Span
+		for k, r := range a.records {
+			if r.Base.Data != nil && span.Contains(keys.Key(k)) {
+				ks = append(ks, keys.Key(k))
+			}
+		}
+		for k, r := range w.bases {
+			if r.Base.Data != nil && span.Contains(keys.Key(k)) && a.records[k] == nil {
+				ks = append(ks, keys.Key(k))
+			}
+		}
+		sortKeys(ks, q.Reverse)
+		if n := int(q.Max); n > 0 && len(ks) > n {
+			rest := span
+			if q.Reverse {
+				rest.End = ks[n-1]
+			} else {
+				rest.Start = ks[n-1].Next()
+			}
+			ks, out.Resume = ks[:n], &rest
+		}
+	}
+	for _, k := range ks {
+		r := a.records[string(k)]
+		if r == nil {
+			r = w.base(k)
+		}
+		if r.Behind() {
+			out.Behind = append(out.Behind, k)
+			continue
+		}
+		row, _ := r.row(k, plain{})
+		out.Rows = append(out.Rows, row)
+	}
+	return out
+}
+
+// gateway is a node in a region with a Client, and the Sender of it.
+type gateway struct {
+	w      *lab
+	id     int
+	client *Client
+	host   *host.Host
+	cancel context.CancelFunc
+	ctx    context.Context
+}
+
+func (w *lab) gateway(seed uint64, id int) *gateway {
+	g := &gateway{w: w, id: id}
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	c := sim.NewClock()
+	g.host = &host.Host{Clock: c, Dice: sim.NewDice(seed, fmt.Sprint("gateway", id)), Group: host.NewGroup(g.ctx),
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	g.client = NewClient(ClientOptions{Sender: g, Clock: clock.New(c, clock.DefaultMaxOffset), Host: g.host, NodeID: func() kv.NodeID { return kv.NodeID(id) }, Columns: plain{}})
+	return g
+}
+
+func (g *gateway) region() int { return (g.id - 1) % 5 }
+
+// call is one message and its answer, either of which may be lost.
+func (g *gateway) call(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.BatchResponse, error) {
+	w := g.w
+	way := func() (lost bool) {
+		w.mu.Lock()
+		t := trips[g.region()][int(r-1)] * time.Millisecond / 2
+		if w.jitter > 0 {
+			t += time.Duration(w.dice.Int64N(int64(w.jitter)))
+		}
+		lost = w.dice.Float64() < w.loss
+		w.mu.Unlock()
+		time.Sleep(t)
+		return lost
+	}
+	w.mu.Lock()
+	gone := g.ctx.Err() != nil && w.dice.IntN(2) == 0 // what a gateway sends at the moment when it dies reaches some
+	w.mu.Unlock()
+	if gone || way() {
+		time.Sleep(300 * time.Millisecond)
+		return nil, &kv.UnavailableError{Reason: "lost"}
+	}
+	resp, err := w.serve(d, r, b)
+	if way() {
+		time.Sleep(300 * time.Millisecond)
+		return nil, &kv.UnavailableError{Reason: "lost"}
+	}
+	return resp, err
+}
+
+func (g *gateway) Range(_ context.Context, k keys.Key, _ bool) (kv.RangeInfo, error) {
+	g.w.mu.Lock()
+	defer g.w.mu.Unlock()
+	return kv.RangeInfo{Desc: *g.w.desc(k).Clone()}, nil
+}
+
+func (g *gateway) Each(ctx context.Context, b *kv.Batch, f func(route.Answer) bool) error {
+	if g.ctx.Err() != nil {
+		return g.ctx.Err()
+	}
+	g.w.mu.Lock()
+	d := g.w.desc(b.Requests[0].Span().Start)
+	g.w.mu.Unlock()
+	for _, q := range b.Requests {
+		if !d.Contains(q.Span().Start) {
+			return &kv.RangeMismatchError{Span: q.Span()}
+		}
+	}
+	answers := make(chan route.Answer, len(d.Replicas))
+	for _, r := range d.Replicas {
+		go func() {
+			resp, err := g.call(d, r.Replica, b)
+			answers <- route.Answer{Desc: d, From: r, Resp: resp, Err: err}
+		}()
+	}
+	for range d.Replicas {
+		select {
+		case a := <-answers:
+			if !f(a) {
+				return nil
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-g.ctx.Done():
+			return g.ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (g *gateway) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	if g.ctx.Err() != nil {
+		return nil, g.ctx.Err()
+	}
+	switch q := b.Requests[0].(type) {
+	case *kv.QueryTxnRequest:
+		time.Sleep(50 * time.Millisecond)
+		g.w.mu.Lock()
+		defer g.w.mu.Unlock()
+		t, ok := g.w.records[q.Txn.ID]
+		return &kv.BatchResponse{Responses: []kv.Response{&kv.QueryTxnResponse{Exists: ok, Txn: t}}}, nil
+	case *kv.PushTxnRequest:
+		time.Sleep(50 * time.Millisecond)
+		g.w.mu.Lock()
+		defer g.w.mu.Unlock()
+		t, ok := g.w.records[q.Pushee.ID]
+		if !ok {
+			t = kv.Txn{TxnMeta: q.Pushee, Status: kv.Aborted}
+			g.w.records[q.Pushee.ID] = t
+		}
+		return &kv.BatchResponse{Responses: []kv.Response{&kv.PushTxnResponse{Pushee: t}}}, nil
+	}
+	out := &kv.BatchResponse{}
+	for _, q := range b.Requests {
+		for i := 0; ; i++ {
+			// The nearest one, or the next one.
+			r := kv.ReplicaID((g.region()+i)%5 + 1)
+			g.w.mu.Lock()
+			d := g.w.desc(q.Span().Start)
+			g.w.mu.Unlock()
+			resp, err := g.call(d, r, &kv.Batch{Requests: []kv.Request{q}})
+			if err == nil {
+				out.Responses = append(out.Responses, resp.Responses...)
+				break
+			}
+			if i > 20 || ctx.Err() != nil || g.ctx.Err() != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+func (w *lab) show(k string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := ""
+	for r := kv.ReplicaID(1); r <= 5; r++ {
+		if g := w.replicas[placeOf(w.desc(keys.Key(k)))][r].records[k]; g != nil {
+			out += fmt.Sprintf("  r%d %s\n", r, show(g))
+		}
+	}
+	return out
+}
+
+// change seals a range, and opens its next generation, or those of two ranges, from what a quorum of the sealed replicas reports.
+func (w *lab) change(split bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := w.dice.IntN(len(w.descs))
+	d := w.descs[at]
+	sealed := w.replicas[placeOf(d)]
+	if sealed == nil {
+		return // it is being changed
+	}
+	delete(w.replicas, placeOf(d))
+	var quorum []*Acceptor
+	for _, r := range w.dice.Perm(5)[:3] {
+		quorum = append(quorum, sealed[kv.ReplicaID(r+1)])
+	}
+	known := map[string]bool{}
+	for _, a := range quorum {
+		for k := range a.records {
+			known[k] = true
+		}
+	}
+	floor := clock.Timestamp{Wall: time.Now().UnixNano()}
+	base := map[string]*Record{}
+	for k := range known {
+		var reports []*Record
+		for _, a := range quorum {
+			r := a.records[k]
+			if r == nil {
+				r = w.bases[k]
+			}
+			if r == nil {
+				r = &Record{}
+			}
+			floor = floor.Forward(r.last())
+			reports = append(reports, r)
+		}
+		base[k] = next(reports, QuorumsOf(5), plain{})
+		base[k].Floor = clock.Timestamp{}
+	}
+	pause := time.Duration(w.dice.Int64N(int64(300 * time.Millisecond)))
+	now := []*kv.RangeDescriptor{d.Clone()}
+	if split && len(w.descs) < 5 {
+		if k := keys.Key(fmt.Sprint("k", w.dice.IntN(6))); d.Contains(k) && !k.Equal(d.Start) {
+			right := d.Clone()
+			right.ID, right.Start, now[0].End = kv.RangeID(len(w.descs)+1), k, k
+			now = append(now, right)
+		}
+	}
+	time.AfterFunc(pause, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for k, r := range base {
+			w.bases[k] = r
+		}
+		for i, n := range now {
+			n.Generation = d.Generation + 1
+			if i == 0 {
+				w.descs[at] = n
+			} else {
+				w.descs = append(w.descs, n)
+			}
+			w.replicas[placeOf(n)] = map[kv.ReplicaID]*Acceptor{}
+			for r := kv.ReplicaID(1); r <= 5; r++ {
+				a := NewAcceptor(QuorumsOf(5), plain{}, nil, 0)
+				a.floor = floor
+				w.replicas[placeOf(n)][r] = a
+			}
+		}
+	})
+}

@@ -1,0 +1,341 @@
+package fastpaxos
+
+import (
+	"slices"
+
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// safe is the state that a master may propose after a classic quorum, or more, has promised it a ballot (algorithm 2, ProvedSafe): what may have
+// been learned in the latest ballot that one of them has accepted something in, and no more. free are options that were not learned, and
+// can't be any more but by the master.
+func safe(reports []*Record, q Quorums) (state *Record, free []Option) {
+	lead := reports[0]
+	for _, r := range reports[1:] {
+		if c := r.Accepted.Compare(lead.Accepted); c > 0 || c == 0 && r.Sequence > lead.Sequence {
+			lead = r
+		}
+	}
+	state = lead.Clone()
+	if lead.Accepted.Open() {
+		state.Votes = slices.DeleteFunc(state.Votes, func(v Vote) bool { return !v.Fixed })
+		// A fast quorum has so many of those that were heard. They count if they are in the ballot.
+		enough := q.common(len(reports))
+		var seen []Name
+		for _, r := range reports {
+			for i := range r.Votes {
+				v := &r.Votes[i]
+				if r.Accepted != lead.Accepted {
+					// It may have come to a majority through an earlier master, or be new to all.
+					if !v.Fixed && !slices.Contains(seen, v.Name) && state.vote(v.Name) == nil {
+						seen, free = append(seen, v.Name), append(free, v.Option)
+					}
+					continue
+				}
+				if v.Fixed || slices.Contains(seen, v.Name) {
+					continue
+				}
+				seen = append(seen, v.Name)
+				switch {
+				case count(reports, lead.Accepted, v.Name, Accepted) >= enough:
+					state.Votes = append(state.Votes, Vote{Option: v.Option, Verdict: Accepted})
+				case count(reports, lead.Accepted, v.Name, Rejected) >= enough:
+					state.Votes = append(state.Votes, Vote{Option: v.Option, Verdict: Rejected})
+				default:
+					free = append(free, v.Option)
+				}
+			}
+		}
+	}
+	for _, r := range reports {
+		state.learn(r)
+	}
+	free = slices.DeleteFunc(free, func(o Option) bool { return state.Outcome(o.Name) != Undecided || state.vote(o.Name) != nil })
+	slices.SortFunc(free, func(a, b Option) int { return a.Compare(b.Name) })
+	return state, free
+}
+
+func count(reports []*Record, b Ballot, n Name, v Verdict) (found int) {
+	for _, r := range reports {
+		if r.Accepted != b {
+			continue
+		}
+		if x := r.vote(n); x != nil && x.Verdict == v {
+			found++
+		}
+	}
+	return found
+}
+
+type masterPhase uint8
+
+const (
+	resting masterPhase = iota
+	preparing
+	ruling
+)
+
+// Master decides about the options of one record that gateways could not decide by themselves (§3.3): because they collided, because a bound
+// was met, because their gateway is gone, or because the record is hot. It is a value as Commit is: Request says what all acceptors have to be
+// asked now, and Answer takes in what one of them replied.
+type Master struct {
+	key  keys.Key
+	me   uint64
+	q    Quorums
+	cols Columns
+	// Gamma is how many options the master decides about before it opens the record to all again (§3.3.2).
+	gamma, left int
+
+	phase    masterPhase
+	ballot   Ballot
+	sequence uint64
+	// highest is the latest ballot of others that was heard of.
+	highest Ballot
+	heard   []kv.ReplicaID
+	reports []*Record
+	state   *Record
+	acks    []kv.ReplicaID // of the present sequence
+	wants   []want
+	learned []Learned
+	// decided counts the wants of the present ballot. hold says that more will be wanted, so that the record is not opened yet.
+	decided int
+	hold    bool
+}
+
+type want struct {
+	Option
+	// prevent: nobody knows the option's update; if no acceptor does either, it is rejected.
+	prevent bool
+	// at is the sequence in which it was decided; zero: not yet.
+	at uint64
+}
+
+// Learned is an option with what became of it.
+type Learned struct {
+	Name
+	Verdict Verdict
+	// Ended says that the verdict is the transaction's: it has ended.
+	Ended bool
+	// Option is all of it, unless it has ended, or was prevented.
+	Option *Option
+}
+
+// NewMaster makes a master of a record. me is nobody else's number.
+func NewMaster(k keys.Key, me uint64, q Quorums, cols Columns, gamma int) *Master {
+	return &Master{key: k, me: me, q: q, cols: cols, gamma: gamma}
+}
+
+// Want asks for a decision about an option. prevent says that its update is not known.
+func (m *Master) Want(o Option, prevent bool) {
+	lost := m.Lost() // then it waits before it takes the record back (Resume)
+	m.wants = append(m.wants, want{Option: o, prevent: prevent})
+	if m.phase == ruling {
+		m.rule()
+	} else if m.phase == resting && !lost {
+		m.prepare()
+	}
+}
+
+// Learned drains the decisions.
+func (m *Master) Learned() []Learned {
+	l := m.learned
+	m.learned = nil
+	return l
+}
+
+// Request is what all acceptors are to be asked, nil if nothing.
+func (m *Master) Request() *Request {
+	switch m.phase {
+	case preparing:
+		return &Request{Kind: Prepare, Key: m.key, Ballot: m.ballot}
+	case ruling:
+		return &Request{Kind: Dictate, Key: m.key, Ballot: m.ballot, Sequence: m.sequence, State: m.state}
+	}
+	return nil
+}
+
+func (m *Master) prepare() {
+	m.phase = preparing
+	m.ballot = Ballot{Round: max(m.highest.Round, m.ballot.Round) + 1, Master: m.me}
+	m.heard, m.reports = nil, nil
+	for i := range m.wants {
+		m.wants[i].at = 0
+	}
+}
+
+// Answer takes in the reply to the request of a ballot and a sequence.
+func (m *Master) Answer(from kv.ReplicaID, q *Request, r *Reply) {
+	if m.highest.Less(r.Promised) {
+		m.highest = r.Promised
+	}
+	if m.phase == resting || q.Ballot != m.ballot {
+		return
+	}
+	if m.ballot.Less(r.Promised) {
+		// Somebody else is the master now; what is wanted begins anew, later (the driver waits for a while that it draws).
+		m.phase, m.state = resting, nil
+		return
+	}
+	switch {
+	case m.phase == preparing && q.Kind == Prepare:
+		if slices.Contains(m.heard, from) {
+			return
+		}
+		m.heard, m.reports = append(m.heard, from), append(m.reports, r.Record)
+		if len(m.heard) >= m.q.Classic {
+			m.begin()
+		}
+	case m.phase == ruling && q.Kind == Dictate && q.Sequence == m.sequence:
+		if r.Ballot != m.ballot || r.Sequence < m.sequence || slices.Contains(m.acks, from) {
+			return
+		}
+		m.acks = append(m.acks, from)
+		if len(m.acks) == m.q.Classic {
+			m.settle()
+		}
+	}
+}
+
+// Lost reports whether something is wanted, but somebody else is the master now.
+func (m *Master) Lost() bool { return m.phase == resting && len(m.wants) > 0 }
+
+// Opening reports whether the master is giving the record back to all: until it rests it may decide about nothing more.
+func (m *Master) Opening() bool { return m.phase == ruling && m.ballot.Fast }
+
+// Resume begins another ballot, if something is wanted and the last one was lost to somebody else.
+func (m *Master) Resume() {
+	if m.phase == resting && len(m.wants) > 0 {
+		m.prepare()
+	}
+}
+
+// begin takes what is safe, and decides about the rest.
+func (m *Master) begin() {
+	state, free := safe(m.reports, m.q)
+	started(state)
+	state.Promised, state.Accepted, state.Sequence = m.ballot, m.ballot, 0
+	m.phase, m.state, m.sequence, m.left = ruling, state, 0, m.gamma
+	for i := range free {
+		m.decide(&free[i])
+	}
+	m.rule()
+}
+
+// started makes a state the one that a ballot begins with: bounds are counted from its value (§3.4.2). It is closed before the first option
+// that has not ended.
+func started(r *Record) {
+	for i := range r.Votes {
+		r.Votes[i].Fixed = true
+	}
+	for i := range r.Added {
+		a := &r.Added[i]
+		a.Started, a.Fixed = true, true
+		if !r.accepted(func(v *Vote) bool { return v.At.LessEq(a.At) }) {
+			r.Closed = r.Closed.Forward(a.At)
+		}
+	}
+}
+
+// fold makes a new base of what was executed up to Closed (§3.4.2). A classic quorum has that state, so every later one has it too, and
+// whoever makes this version makes the same (fastpaxos.FP7).
+func fold(r *Record, cols Columns) {
+	n := 0
+	var ds []Delta
+	for n < len(r.Added) && r.Added[n].At.LessEq(r.Closed) {
+		ds = append(ds, r.Added[n].Deltas...)
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	if row, err := cols.Add(r.Base.Data, ds); err == nil { // else the record goes on with the old base
+		r.Base, r.Added = Value{At: r.Added[n-1].At, Data: row}, slices.Clone(r.Added[n:])
+	}
+}
+
+func (m *Master) decide(o *Option) {
+	s := m.state.Clone()
+	v := s.judge(o, m.cols, m.q, true)
+	s.Votes = append(s.Votes, Vote{Option: *o, Verdict: v, Fixed: true})
+	m.state = s
+}
+
+// rule decides about what is wanted, and proposes it.
+func (m *Master) rule() {
+	for i := range m.wants {
+		w := &m.wants[i]
+		if w.at > 0 {
+			continue
+		}
+		w.at, m.decided = m.sequence+1, m.decided+1
+		if m.state.vote(w.Name) != nil || m.state.Outcome(w.Name) != Undecided {
+			continue
+		}
+		switch {
+		case w.prevent && w.At.LessEq(m.state.Base.At):
+			continue // Past
+		case w.prevent:
+			s := m.state.Clone()
+			s.Votes = append(s.Votes, Vote{Option: w.Option, Verdict: Rejected, Fixed: true})
+			m.state = s
+		default:
+			m.decide(&w.Option)
+			m.left--
+		}
+	}
+	m.next()
+}
+
+func (m *Master) next() {
+	m.sequence++
+	s := *m.state
+	s.Sequence, s.Accepted, s.Promised = m.sequence, m.ballot, m.ballot
+	m.state, m.acks = &s, nil
+}
+
+// settle: a classic quorum has accepted the present state, so all of it is learned.
+func (m *Master) settle() {
+	m.wants = slices.DeleteFunc(m.wants, func(w want) bool {
+		if w.at == 0 || w.at > m.sequence {
+			return false
+		}
+		l := Learned{Name: w.Name, Verdict: m.state.Outcome(w.Name)}
+		if vote := m.state.vote(w.Name); vote != nil {
+			l.Verdict, l.Option = vote.Verdict, &vote.Option
+		} else if l.Verdict == Undecided {
+			l.Verdict = Past
+		} else {
+			l.Ended = l.Verdict != Past
+		}
+		m.learned = append(m.learned, l)
+		return true
+	})
+	switch {
+	case m.ballot.Fast:
+		// Anyone may add options now, so the master may not.
+		m.phase, m.state, m.decided = resting, nil, 0
+	case !m.hold:
+		m.Open()
+	}
+}
+
+// Open gives the record back to all, if the master has decided about everything that is wanted, and about enough.
+func (m *Master) Open() {
+	if m.phase == ruling && !m.ballot.Fast && m.left <= 0 && len(m.wants) == 0 {
+		m.ballot.Fast = true
+		m.state = m.state.Clone()
+		fold(m.state, m.cols)
+		started(m.state)
+		m.next()
+	}
+}
+
+// Ended takes in the outcome of an option's transaction.
+func (m *Master) Ended(o *Option, committed bool) {
+	if m.phase == ruling {
+		s := m.state.Clone()
+		s.end(o, committed)
+		m.state = s
+	}
+}

@@ -1,0 +1,450 @@
+package fastpaxos
+
+import (
+	"context"
+	"time"
+
+	"meridian/clock"
+	"meridian/commit"
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// Transactions whose gateways may be gone, and the end of those that have committed or not: the gateway's part of it.
+
+// ended makes the outcome of this gateway's transaction known to the replicas, in the background. Until all have it, the gateway reads what it has
+// committed from what it remembers. A commuting update is on top of what the replicas have, so the gateway waits for the nearest one to have it.
+func (c *Client) ended(ctx context.Context, options []Option, ks []keys.Key, committed bool) {
+	near, commute := make(chan struct{}), false
+	if committed {
+		c.mu.Lock()
+		for i := range options {
+			commute = commute || options[i].Commutes()
+			if o := &options[i]; !o.Commutes() && c.own[string(ks[i])].At.Less(o.At) {
+				c.own[string(ks[i])] = Value{At: o.At, Data: o.Value}
+			}
+		}
+		c.mu.Unlock()
+	}
+	c.later(func(ctx context.Context) {
+		qs := make([]*Request, len(options))
+		for i := range options {
+			qs[i] = end(ks[i], options[i], committed)
+		}
+		everyone, err := c.tell(ctx, qs, func() { close(near) })
+		if err == nil {
+			everyone = c.close(ctx, qs) && everyone
+		}
+		for pause := roundTime; !everyone && committed && pause <= again*roundTime; pause *= again {
+			// Some replica has not heard of it. If it does not in a few seconds, others bring it up to date.
+			if c.pause(ctx, pause) == nil {
+				everyone, _ = c.tell(ctx, qs, nil)
+			}
+		}
+		for i, k := range ks {
+			c.disown(k, options[i].At)
+		}
+	})
+	if commute {
+		t := c.o.Host.Clock.NewTimer(nearby)
+		defer t.Stop()
+		select {
+		case <-near:
+		case <-t.C():
+		case <-ctx.Done():
+		}
+	}
+}
+
+const (
+	// nearby bounds the wait for the nearest replica: a round trip within a region.
+	nearby = 3 * time.Millisecond
+	// again is the factor between the pauses after which replicas that have not answered are told again.
+	again = 4
+)
+
+// disown forgets a version: replicas have it.
+func (c *Client) disown(k keys.Key, at clock.Timestamp) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v, ok := c.own[string(k)]; ok && v.At == at {
+		delete(c.own, string(k))
+	}
+}
+
+// refresh asks a quorum for a row of which the nearest replica had not the newest version, so that the next transaction of this gateway reads that. If
+// the replica does not get the version from others soon, it gets it from here (fastpaxos.FP22). floor is a timestamp at or below which the record accepts nothing any more.
+func (c *Client) refresh(ctx context.Context, k keys.Key, seen clock.Timestamp) (floor clock.Timestamp, err error) {
+	newest, floor, _, err := c.newest(ctx, k, func(q Quorums) int { return q.Classic })
+	if err != nil || newest.At.LessEq(seen) {
+		return floor, err
+	}
+	c.mu.Lock()
+	known := newest.At.LessEq(c.own[string(k)].At)
+	if !known {
+		c.own[string(k)] = newest
+	}
+	c.mu.Unlock()
+	if known {
+		return floor, nil
+	}
+	c.later(func(ctx context.Context) {
+		defer c.disown(k, newest.At)
+		if c.pause(ctx, roundTime) != nil {
+			return
+		}
+		now, _, behind, err := c.newest(ctx, k, func(q Quorums) int { return q.Replicas })
+		if err == nil && behind && newest.At.LessEq(now.At) {
+			// A master makes the record the same everywhere. It need not decide about anything.
+			_, _ = c.rule(ctx, k, Option{Name: Name{At: now.At}, Keys: []keys.Key{k}}, true)
+			_ = c.pause(ctx, roundTime)
+		}
+	})
+	return floor, nil
+}
+
+// newest is the newest physical version of a row that some of its acceptors know, and whether others of these do not.
+func (c *Client) newest(ctx context.Context, k keys.Key, enough func(Quorums) int) (v Value, floor clock.Timestamp, behind bool, err error) {
+	heard := 0
+	_, err = c.each(ctx, []*Request{{Kind: Query, Key: k}}, func(d *kv.RangeDescriptor, _ kv.ReplicaID, rs []*Reply) bool {
+		r := rs[0].Record
+		if r == nil {
+			return true
+		}
+		floor = floor.Forward(r.Floor).Forward(r.Closed)
+		behind = behind || heard > 0 && r.Base.At != v.At
+		if v.At.Less(r.Base.At) {
+			v = r.Base
+		}
+		heard++
+		return heard < enough(QuorumsIn(d))
+	})
+	return v, floor, behind, err
+}
+
+// close tells the records of a transaction all of whose options have ended, at quorums, that nobody will ask for it (fastpaxos.FP6).
+func (c *Client) close(ctx context.Context, qs []*Request) (everyone bool) {
+	if len(qs) < 2 || qs[0].Option.Anchor != nil {
+		return true
+	}
+	last := make([]*Request, len(qs))
+	for i, q := range qs {
+		o := *q
+		o.Option.Keys = nil
+		last[i] = &o
+	}
+	everyone, err := c.tell(ctx, last, nil)
+	return everyone && err == nil
+}
+
+// Finish implements Ender (fastpaxos.FP23).
+func (c *Client) Finish(ctx context.Context, o *Option, known map[string]Verdict) (committed bool, err error) {
+	learned := make([]Learned, len(o.Keys))
+	if err := c.all(len(o.Keys), func(i int) error {
+		if v, ok := known[string(o.Keys[i])]; ok {
+			learned[i] = Learned{Name: o.Name, Verdict: v}
+			return nil
+		}
+		var err error
+		learned[i], err = c.rule(ctx, o.Keys[i], Option{Name: o.Name, Keys: o.Keys}, true)
+		if isOther(err) {
+			// The options that were accepted there were finished before the range got another protocol, which is known elsewhere; others never will be.
+			learned[i], err = Learned{Name: o.Name, Verdict: Past}, nil
+		}
+		return err
+	}); err != nil {
+		return false, err
+	}
+	committed = len(learned) > 0
+	for i := range learned {
+		committed = committed && learned[i].Verdict == Accepted
+	}
+	for i := range learned {
+		if learned[i].Ended {
+			committed = learned[i].Verdict == Accepted
+		}
+	}
+	var qs []*Request
+	whole := len(known) == 0
+	for i := range learned {
+		// Where it has ended, or is past, the master has just told a quorum.
+		if learned[i].Option != nil {
+			qs = append(qs, end(o.Keys[i], *learned[i].Option, committed))
+		} else {
+			whole = false
+		}
+	}
+	if _, err := c.tell(ctx, qs, nil); err != nil {
+		return committed, err
+	}
+	if whole {
+		c.close(ctx, qs)
+	}
+	return committed, nil
+}
+
+// stale is how old an option is before others than its gateway finish its transaction: as long as the leader protocol waits for a heartbeat.
+const stale = commit.Expiry
+
+// clear returns when an option that stood in the way does not any more, which it takes care of once that is old enough.
+func (c *Client) clear(ctx context.Context, b blocker) error {
+	for pause := 4 * firstPause; ; pause = min(2*pause, lastPause) {
+		if left := b.option.At.Add(stale).Wall - c.o.Clock.Now().Wall; left <= 0 {
+			return c.finishDangling(ctx, b)
+		}
+		if err := c.pause(ctx, pause); err != nil {
+			return err
+		}
+		r, err := c.send(ctx, &Request{Kind: Query, Key: b.key})
+		if err != nil {
+			return err
+		}
+		if r.Record == nil || r.Record.vote(b.option.Name) == nil {
+			return nil
+		}
+	}
+}
+
+// finishDangling finishes the transaction of an option that is older than stale.
+func (c *Client) finishDangling(ctx context.Context, b blocker) error {
+	n := b.option.Name
+	c.mu.Lock()
+	busy := c.finishing[n]
+	c.finishing[n] = true
+	c.mu.Unlock()
+	if busy {
+		return c.o.Host.Clock.Sleep(ctx, lastPause)
+	}
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.finishing, n)
+	}()
+	if b.option.Anchor == nil {
+		_, err := c.Finish(ctx, b.option, nil)
+		return err
+	}
+	f, err := c.find(ctx, b.key, n)
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.outcome == Past:
+		_, err := c.rule(ctx, b.key, Option{Name: n, Keys: []keys.Key{b.key}, Anchor: b.option.Anchor}, true)
+		return err
+	case f.option == nil:
+		return nil
+	case f.outcome == Undecided:
+		status, err := c.stands(ctx, b.option, b.key)
+		if err != nil || status != kv.Committed && status != kv.Aborted {
+			return err
+		}
+		f.outcome = Rejected
+		if status == kv.Committed {
+			f.outcome = Accepted
+		}
+	}
+	_, err = c.tell(ctx, []*Request{end(b.key, *f.option, f.outcome == Accepted)}, nil)
+	return err
+}
+
+// found is what a quorum of a record's acceptors know of an option.
+type found struct {
+	outcome Verdict
+	option  *Option // nil: nobody has it outstanding
+}
+
+func (c *Client) find(ctx context.Context, k keys.Key, n Name) (f found, err error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		f = found{}
+		heard := 0
+		enough, err := c.each(ctx, []*Request{{Kind: Query, Key: k}}, func(d *kv.RangeDescriptor, _ kv.ReplicaID, rs []*Reply) bool {
+			r := rs[0].Record
+			if r == nil {
+				return true
+			}
+			heard++
+			if v := r.vote(n); v != nil && f.option == nil {
+				o := v.Option
+				f.option = &o
+			}
+			if out := r.Outcome(n); f.outcome == Undecided || out == Accepted || out == Rejected {
+				f.outcome = out
+			}
+			return heard < QuorumsIn(d).Classic
+		})
+		if enough || isOther(err) {
+			return f, err
+		}
+		if err := c.pause(ctx, pause); err != nil {
+			return f, err
+		}
+	}
+}
+
+// stands asks the record of an option's transaction whether that was committed at the option's timestamp. Pending: it is alive, and its gateway
+// knows soon.
+func (c *Client) stands(ctx context.Context, o *Option, k keys.Key) (kv.Status, error) {
+	t := kv.Txn{TxnMeta: kv.TxnMeta{ID: o.Txn, Anchor: o.Anchor, WriteTimestamp: o.At, MinTimestamp: o.At}, Status: kv.Pending}
+	meta := t.TxnMeta
+	resp, err := c.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.QueryTxnRequest{Txn: meta}}})
+	if err != nil {
+		return kv.Pending, err
+	}
+	q, ok := one[*kv.QueryTxnResponse](resp)
+	if !ok {
+		return kv.Pending, errOther
+	}
+	if q.Exists {
+		t = q.Txn
+	}
+	if t.Status == kv.Staging || t.Status == kv.Pending && commit.NewRecord(&t, t.Status).Expired(c.o.Clock.Now()) {
+		resp, err := c.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.PushTxnRequest{Pushee: meta, Kind: kv.PushTouch, Key: k}}})
+		if err != nil {
+			return kv.Pending, err
+		}
+		p, ok := one[*kv.PushTxnResponse](resp)
+		if !ok {
+			return kv.Pending, errOther
+		}
+		t = p.Pushee
+	}
+	switch {
+	case t.Status == kv.Committed && t.WriteTimestamp != o.At:
+		return kv.Aborted, nil // this option is of an attempt that was given up
+	case t.Status == kv.Committed || t.Status == kv.Aborted:
+		return t.Status, nil
+	}
+	return kv.Pending, nil
+}
+
+func one[T kv.Response](b *kv.BatchResponse) (r T, ok bool) {
+	if len(b.Responses) == 1 {
+		r, ok = b.Responses[0].(T)
+	}
+	return r, ok
+}
+
+var errOther error = &kv.InternalError{Message: "fastpaxos: a range answered another question"}
+
+// Witness answers whether a transaction's options were learned as accepted, and prevents those that were not (commit.Finisher).
+func (c *Client) Witness(ctx context.Context, r *commit.Record, writes []kv.InFlightWrite) (all bool, err error) {
+	n := Name{Txn: r.ID, At: r.WriteTimestamp}
+	learned := make([]Learned, len(writes))
+	if err := c.all(len(writes), func(i int) error {
+		k := writes[i].Key
+		var err error
+		learned[i], err = c.rule(ctx, k, Option{Name: n, Keys: []keys.Key{k}, Anchor: r.Anchor}, true)
+		return err
+	}); err != nil {
+		return false, err
+	}
+	for i := range learned {
+		if learned[i].Verdict != Accepted {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Resolve gives the options of a transaction that has ended its outcome (commit.Finisher). A record lists each of them by its key; a span is where
+// the transaction may have had locks of the leader protocol, of which there are none here.
+func (c *Client) Resolve(ctx context.Context, spans []keys.Span, meta kv.TxnMeta, status kv.Status, _ []kv.SeqRange) error {
+	if status != kv.Committed && status != kv.Aborted {
+		return nil
+	}
+	n := Name{Txn: meta.ID, At: meta.WriteTimestamp}
+	var points []keys.Key
+	mine := map[string]Option{}
+	c.mu.Lock()
+	for _, span := range spans {
+		if !span.Point() {
+			continue
+		}
+		points = append(points, span.Start)
+		if o, ok := c.provisional[meta.ID][string(span.Start)]; ok && (status == kv.Aborted || o.Name == n) {
+			mine[string(span.Start)] = o
+		}
+		delete(c.provisional[meta.ID], string(span.Start))
+	}
+	if len(c.provisional[meta.ID]) == 0 {
+		delete(c.provisional, meta.ID)
+	}
+	c.mu.Unlock()
+	qs := make([]*Request, len(points))
+	if err := c.all(len(points), func(i int) error {
+		k := points[i]
+		o, ok := mine[string(k)]
+		switch {
+		case ok:
+		case status == kv.Aborted:
+			o = Option{Name: n, Keys: []keys.Key{k}, Anchor: meta.Anchor}
+		default:
+			f, err := c.find(ctx, k, n)
+			if err != nil || f.option == nil {
+				return err // it is known, or was never there
+			}
+			o = *f.option
+		}
+		qs[i] = end(k, o, status == kv.Committed)
+		return nil
+	}); err != nil {
+		return err
+	}
+	some := qs[:0]
+	for _, q := range qs {
+		if q != nil {
+			some = append(some, q)
+		}
+	}
+	_, err := c.tell(ctx, some, nil)
+	return err
+}
+
+// send asks the nearest replica.
+func (c *Client) send(ctx context.Context, q *Request) (*Reply, error) {
+	rs, err := c.nearest(ctx, []*Request{q})
+	if err != nil {
+		return nil, err
+	}
+	return rs[0], nil
+}
+
+// nearest asks the nearest replicas, again while the range changes.
+func (c *Client) nearest(ctx context.Context, qs []*Request) ([]*Reply, error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		b := batch(qs)
+		b.Target = kv.ToNearest
+		resp, err := c.o.Sender.Send(ctx, b)
+		if err == nil {
+			return replies(resp, len(qs))
+		}
+		if !changing(err) {
+			return nil, err
+		}
+		if err := c.pause(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// version is a row as this gateway knows it: at least what it has committed by itself.
+func (c *Client) version(w *Row) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v, ok := c.own[string(w.Key)]; ok && w.Seen.Base.Less(v.At) {
+		w.Value, w.Seen, w.Last = v.Data, Seen{Base: v.At}, v.At
+	}
+}
+
+// versions are the keys in a span of rows that this gateway has committed.
+func (c *Client) versions(s keys.Span, has func(keys.Key) bool) (out []keys.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k := range c.own {
+		if s.Contains(keys.Key(k)) && !has(keys.Key(k)) {
+			out = append(out, keys.Key(k))
+		}
+	}
+	return out
+}

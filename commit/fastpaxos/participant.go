@@ -1,0 +1,167 @@
+package fastpaxos
+
+import (
+	"bytes"
+	"fmt"
+
+	"meridian/clock"
+	"meridian/commit/acceptor"
+	"meridian/core"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/rangeserver"
+	"meridian/storage/engine"
+	"meridian/storage/mvcc"
+	"meridian/wire"
+)
+
+// acceptors are driven by package acceptor.
+func acceptors(cols Columns) *acceptor.Protocol[*Acceptor, Request, Reply, Write] {
+	return &acceptor.Protocol[*Acceptor, Request, Reply, Write]{
+		Name: "fastpaxos",
+		New: func(g *rangeserver.Range, _ uint64, delta []Write, last core.Ticket) *Acceptor {
+			a := NewAcceptor(QuorumsIn(g.Desc()), cols, delta, last)
+			a.floor = g.Generation().Floor
+			return a
+		},
+		Load: func(a *Acceptor, src engine.Reader, k keys.Key) error {
+			r, err := Base(src, k)
+			if err == nil {
+				a.Load(k, r)
+			}
+			return err
+		},
+		Read: func(g *rangeserver.Range, a *Acceptor, q *Request) (*Reply, error) {
+			d := g.Desc()
+			if me, ok := d.Replica(g.Self().Node); !ok || !me.Type.Votes() || !me.Full() {
+				// Nobody tells it outcomes. Requests to the nearest replica go on to another one.
+				return nil, &kv.UnavailableError{Reason: "a replica without a vote has the rows as of the generation's beginning"}
+			}
+			if q.Kind != Read {
+				return nil, nil
+			}
+			for _, k := range q.Look.Keys {
+				if !d.Contains(k) {
+					return nil, &kv.RangeMismatchError{Span: keys.Span{Start: k}, Infos: []kv.RangeInfo{{Desc: *d}}}
+				}
+			}
+			l, err := a.look(g.Engine(), d, q.Look)
+			return &Reply{Looked: &l}, err
+		},
+		Decode: DecodeRequest,
+		Key:    func(q *Request) keys.Key { return q.Key },
+		Append: func(b []byte, r *Reply) []byte { return r.Append(b) },
+		Store:  func(w *Write) (keys.Key, []byte) { return w.Key, w.Record.Append(nil) },
+		Stored: func(k keys.Key, v []byte) (Write, error) {
+			r, err := DecodeRecord(v)
+			return Write{Key: k, Record: r}, err
+		},
+		Piece: func(w *Write) []byte { return w.Append(nil) },
+		Last:  func(w *Write) clock.Timestamp { return w.Record.last() },
+	}
+}
+
+type participant struct {
+	*acceptor.Participant[*Acceptor, Request, Reply, Write]
+}
+
+// Receive gets nothing: replicas of this protocol do not talk to each other.
+func (participant) Receive(kv.ReplicaDescriptor, []byte) {}
+
+// last is the latest timestamp in a record.
+func (r *Record) last() clock.Timestamp {
+	t := r.Base.At.Forward(r.Floor).Forward(r.Closed)
+	for i := range r.Added {
+		t = t.Forward(r.Added[i].At)
+	}
+	for i := range r.Votes {
+		t = t.Forward(r.Votes[i].At)
+	}
+	for i := range r.Recent {
+		t = t.Forward(r.Recent[i].At)
+	}
+	return t
+}
+
+// sideName is the name of the protocol key next to a row that has what is known of a record beyond its newest version.
+const sideName = "fastpaxos"
+
+func sideKey(k keys.Key) keys.Key { return keys.ProtocolKey(k, []byte(sideName)) }
+
+// side is such a protocol key. Its record's Base has no data: that is an ordinary version of the row.
+type side struct {
+	key keys.Key
+	Record
+	// by and generation say whose end it was written at. A fold that is made again leaves what it has decided as it is (fastpaxos.FP10).
+	by         kv.RangeID
+	generation uint64
+}
+
+func decodeSide(k keys.Key, b []byte) (*side, error) {
+	s, r := &side{key: k}, wire.Read(bytes.Clone(b))
+	s.read(&r)
+	if err := r.Err(); err != nil {
+		return nil, fmt.Errorf("fastpaxos: protocol key of %s: %w", keys.Masked(k), err)
+	}
+	return s, nil
+}
+
+// readSide reads that of a key, nil if there is none.
+func readSide(src engine.Reader, k keys.Key) (*side, error) {
+	b, err := src.Get(sideKey(k))
+	if err != nil || b == nil {
+		return nil, err
+	}
+	return decodeSide(k, b)
+}
+
+// sidesOf are those of a span, in order of keys.
+func sidesOf(src engine.Reader, span keys.Span) (out []side, err error) {
+	local := keys.RangeLocalSpan(span.Start, span.End)
+	it, err := src.NewIter(engine.IterOptions{Lower: local.Start, Upper: local.End})
+	if err != nil {
+		return nil, err
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		k, _ := it.Key()
+		addr, name, err := keys.DecodeProtocolKey(k)
+		if err != nil || string(name) != sideName {
+			continue
+		}
+		v, err := it.Value()
+		if err != nil {
+			return nil, err
+		}
+		s, err := decodeSide(bytes.Clone(addr), v)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, *s)
+	}
+	return out, it.Error()
+}
+
+// onBase is a record as the range's replicated data has it; s is what is next to the row, nil if there is nothing.
+func onBase(src *mvcc.Reader, k keys.Key, s *side) (*Record, error) {
+	r := &Record{}
+	if s != nil {
+		*r = s.Record
+	}
+	v, _, err := src.Newest(k)
+	if err == nil && v != nil && r.Base.At.LessEq(v.Timestamp) {
+		r.Base = Value{At: v.Timestamp, Data: v.Value}
+	}
+	return r, err
+}
+
+// Base reads a record from the range's replicated data.
+func Base(src engine.Reader, k keys.Key) (*Record, error) {
+	s, err := readSide(src, k)
+	if err != nil {
+		return nil, err
+	}
+	r := mvcc.NewReader(src)
+	defer r.Close()
+	return onBase(r, k, s)
+}

@@ -1,0 +1,396 @@
+package fastpaxos
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"meridian/clock"
+	"meridian/commit"
+	"meridian/commit/acceptor"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/rangeserver"
+	"meridian/replica"
+	"meridian/wire"
+)
+
+// ProtocolOptions are what a node's part of the protocol needs.
+type ProtocolOptions struct {
+	// Columns knows the form of rows.
+	Columns Columns
+	// Finishers decide transactions when a range gets another protocol. That of kv.FastPaxos is an Ender.
+	Finishers func() commit.Finishers
+}
+
+// New is the protocol as a node's registry has it.
+func New(o ProtocolOptions) rangeserver.Protocol {
+	p := acceptors(o.Columns)
+	return rangeserver.Protocol{
+		Name:   "fast_paxos",
+		New:    func(g *rangeserver.Range) rangeserver.Participant { return participant{acceptor.New(p, g)} },
+		Fold:   func(_ context.Context, f *rangeserver.Folding) error { return foldRange(o.Columns, f) },
+		Settle: func(ctx context.Context, f *rangeserver.Folding) error { return settle(ctx, &o, f) },
+	}
+}
+
+// foldRows is about how many rows a fold puts together before it writes them.
+const foldRows = 256
+
+// rows collects what a fold writes.
+type rows struct {
+	f    *rangeserver.Folding
+	rows []replica.Row
+}
+
+// add adds a record; was is what the base has.
+func (w *rows) add(k keys.Key, r, was *Record) error {
+	if was.Base.At.Less(r.Base.At) {
+		w.rows = append(w.rows, replica.Row{Key: k, Value: r.Base.Data, Timestamp: r.Base.At})
+	}
+	next := replica.Row{Key: sideKey(k)}
+	if !r.Default() {
+		s := side{Record: *r, by: w.f.Desc.ID, generation: w.f.Generation}
+		s.Base.Data = nil
+		next.Value = s.append(nil)
+	}
+	w.rows = append(w.rows, next)
+	if len(w.rows) < foldRows {
+		return nil
+	}
+	return w.flush() // not between a row and its protocol key
+}
+
+func (w *rows) flush() error {
+	if len(w.rows) == 0 {
+		return nil
+	}
+	err := w.f.Write(w.rows)
+	w.rows = nil
+	return err
+}
+
+// foldRange writes to the base what the reports of a generation come to (fastpaxos.FP9, fastpaxos.FP10).
+func foldRange(cols Columns, f *rangeserver.Folding) error {
+	reported, err := gather(f)
+	if err != nil {
+		return err
+	}
+	sides, err := sidesOf(f.Base, f.Desc.Span())
+	if err != nil {
+		return err
+	}
+	w, q, forget := &rows{f: f}, QuorumsIn(f.Desc), clock.Timestamp{Wall: f.Now.Wall - int64(remembered)}
+	for i := range sides {
+		s := &sides[i]
+		if s.by == f.Desc.ID && s.generation == f.Generation {
+			delete(reported, string(s.key)) // decided when the fold was begun before
+			continue
+		}
+		if reported[string(s.key)] != nil {
+			continue
+		}
+		if n := len(s.Recent); n > 0 { // nobody has changed it for a generation
+			if s.Forget(forget); len(s.Recent) < n {
+				s.Floor = clock.Timestamp{}
+				if err := w.add(s.key, &s.Record, &s.Record); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	var order []string
+	for k := range reported {
+		order = append(order, k)
+	}
+	slices.Sort(order)
+	for _, k := range order {
+		was, err := Base(f.Base, keys.Key(k))
+		if err != nil {
+			return err
+		}
+		all := reported[k]
+		for len(all) < len(f.Reports) {
+			all = append(all, was) // a report has what its replica has changed
+		}
+		for i := range all {
+			// A fold that was begun before may have found a version that its replicas have not heard of.
+			all[i] = all[i].Clone()
+			all[i].learn(&Record{Base: was.Base})
+		}
+		r := next(all, q, cols)
+		r.Forget(forget)
+		r.Floor = clock.Timestamp{} // that of the generation is above it
+		if err := w.add(keys.Key(k), r, was); err != nil {
+			return err
+		}
+	}
+	return w.flush()
+}
+
+// gather gives the records of all reports, by keys.
+func gather(f *rangeserver.Folding) (map[string][]*Record, error) {
+	out := map[string][]*Record{}
+	for _, r := range f.Reports {
+		for _, piece := range r.Pieces {
+			var e Write
+			in := wire.Read(bytes.Clone(piece))
+			if readWrite(&in, &e); in.Err() != nil {
+				return nil, fmt.Errorf("fastpaxos: a report of replica %d: %w", r.From.Replica, in.Err())
+			}
+			out[string(e.Key)] = append(out[string(e.Key)], e.Record)
+			f.Now = f.Now.Forward(e.Record.last())
+		}
+	}
+	return out, nil
+}
+
+// next is the state in which all replicas have a record when a generation begins, from the states of a quorum of sealed replicas at the end of
+// the one before. It is what a master would propose in a ballot above all others, which accepts nothing (fastpaxos.FP9): options that may have been
+// learned as accepted are outstanding, all others rejected.
+func next(reports []*Record, q Quorums, cols Columns) *Record {
+	r, free := safe(reports, q)
+	for i := range free {
+		r.end(&free[i], false)
+	}
+	for i := 0; i < len(r.Votes); {
+		if v := r.Votes[i]; v.Verdict != Accepted {
+			r.end(&v.Option, false)
+		} else {
+			i++
+		}
+	}
+	r.catchUp()
+	started(r)
+	fold(r, cols)
+	r.Promised, r.Accepted, r.Sequence, r.Closed = Ballot{}, Ballot{}, 0, clock.Timestamp{}
+	return r
+}
+
+// catchUp executes what others of the options prove to be committed (fastpaxos.FP3): one that has ended was told to a replica that lacked the
+// version that it was made for.
+func (r *Record) catchUp() {
+	for _, a := range slices.Clone(r.Added) {
+		r.prove(&a.Option)
+	}
+	for _, v := range slices.Clone(r.Votes) {
+		if r.Base.At.Less(v.Seen.Base) {
+			r.prove(&v.Option)
+		}
+	}
+}
+
+// enders bounds how many transactions a range that is about to have another protocol ends at once.
+const enders = 16
+
+// settle ends all transactions with outstanding options in a sealed range, before it has another protocol: nobody could ask it about them
+// afterwards (fastpaxos.FP11). That has been folded, so the base has all.
+func settle(ctx context.Context, o *ProtocolOptions, f *rangeserver.Folding) error {
+	sides, err := sidesOf(f.Base, f.Desc.Span())
+	if err != nil || len(sides) == 0 {
+		return err
+	}
+	c := &closing{f: f, finishers: o.Finishers(), at: map[string]*Record{}, open: map[Name]*Option{}, committed: map[Name]bool{}}
+	was := make([]*Record, len(sides))
+	for i := range sides {
+		r, err := Base(f.Base, sides[i].key)
+		if err != nil {
+			return err
+		}
+		f.Now = f.Now.Forward(r.last())
+		was[i], c.at[string(sides[i].key)] = r, r.Clone()
+	}
+	for i := range was {
+		for j := range was[i].Votes {
+			c.open[was[i].Votes[j].Name] = &was[i].Votes[j].Option
+		}
+		for _, e := range was[i].Recent {
+			// Records elsewhere that have not heard yet could not ask here later: this range would answer that it never had the option.
+			if e.Committed && slices.ContainsFunc(e.Keys, func(k keys.Key) bool { return !f.Desc.Contains(k) }) {
+				c.open[e.Name] = &Option{Name: e.Name, Keys: e.Keys}
+			}
+		}
+	}
+	if err := c.endAll(ctx); err != nil {
+		return err
+	}
+	// First the outcomes, so that whoever begins again from here on finds all of them.
+	w := &rows{f: f}
+	for i := range sides {
+		r := c.at[string(sides[i].key)]
+		if len(r.Votes) == 0 {
+			continue
+		}
+		for _, v := range slices.Clone(r.Votes) {
+			r.end(&v.Option, c.committed[v.Name])
+		}
+		if err := w.add(sides[i].key, r, was[i]); err != nil {
+			return err
+		}
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	for i := range sides {
+		r := c.at[string(sides[i].key)]
+		plain := &Record{Base: r.Base}
+		if len(r.Added) > 0 {
+			row, err := r.row(sides[i].key, o.Columns)
+			if err != nil {
+				return err
+			}
+			plain.Base = Value{At: row.Last, Data: row.Value}
+		}
+		if err := w.add(sides[i].key, plain, r); err != nil {
+			return err
+		}
+	}
+	return w.flush()
+}
+
+// closing ends transactions for a sealed range.
+type closing struct {
+	f         *rangeserver.Folding
+	finishers commit.Finishers
+	at        map[string]*Record
+
+	open map[Name]*Option
+
+	mu        sync.Mutex // guards what is below, and what is left of open; nothing is taken after it
+	committed map[Name]bool
+}
+
+// endAll ends all that are open.
+func (c *closing) endAll(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var all []*Option
+	for _, o := range c.open {
+		all = append(all, o)
+	}
+	slices.SortFunc(all, func(a, b *Option) int { return a.Compare(b.Name) })
+	var wait sync.WaitGroup
+	var first error
+	for range min(enders, len(all)) {
+		wait.Go(func() {
+			for {
+				c.mu.Lock()
+				if len(all) == 0 || first != nil {
+					c.mu.Unlock()
+					return
+				}
+				o := all[0]
+				all = all[1:]
+				c.mu.Unlock()
+				committed, err := c.end(ctx, o)
+				c.mu.Lock()
+				c.committed[o.Name] = committed
+				if err != nil && first == nil {
+					first = fmt.Errorf("fastpaxos: ending transaction %s: %w", o.Txn, err)
+					cancel()
+				}
+				c.mu.Unlock()
+			}
+		})
+	}
+	wait.Wait()
+	return first
+}
+
+// end learns a transaction's outcome, and tells its other records.
+func (c *closing) end(ctx context.Context, o *Option) (committed bool, err error) {
+	if o.Anchor != nil {
+		return c.endByRecord(ctx, o)
+	}
+	known, elsewhere, outcome := map[string]Verdict{}, false, Accepted
+	for _, k := range o.Keys {
+		if !c.f.Desc.Contains(k) {
+			elsewhere = true
+			continue
+		}
+		v := Past // never came
+		if r := c.at[string(k)]; r != nil {
+			if r.vote(o.Name) != nil {
+				v = Accepted
+			} else if out := r.Outcome(o.Name); out != Undecided {
+				v = out
+			}
+		}
+		if known[string(k)] = v; v != Accepted {
+			outcome = Rejected
+		}
+	}
+	if !elsewhere {
+		return outcome == Accepted, nil
+	}
+	e, ok := c.finishers[kv.FastPaxos].(Ender)
+	if !ok {
+		return false, &kv.InternalError{Message: "fastpaxos: this node can't end transactions"}
+	}
+	return e.Finish(ctx, o, known)
+}
+
+// endByRecord decides a transaction that has a record: a pending one is aborted, a staging one recovered. One that its gateway has staged anew
+// meanwhile is looked at again.
+func (c *closing) endByRecord(ctx context.Context, o *Option) (committed bool, err error) {
+	meta := kv.TxnMeta{ID: o.Txn, Anchor: o.Anchor, WriteTimestamp: o.At, MinTimestamp: o.At}
+	finishers := commit.Finishers{}
+	maps.Copy(finishers, c.finishers)
+	finishers[kv.FastPaxos] = &inside{Finisher: c.finishers[kv.FastPaxos], c: c}
+	for {
+		resp, err := c.f.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.QueryTxnRequest{Txn: meta, List: true}}})
+		if err != nil {
+			return false, err
+		}
+		var t kv.Txn
+		if q, ok := resp.Responses[0].(*kv.QueryTxnResponse); ok && q.Exists && q.Txn.Status == kv.Staging {
+			r := commit.NewRecord(&q.Txn, kv.Staging)
+			r.InFlight = q.InFlight
+			if t, err = commit.Recover(ctx, c.f.Sender, finishers, r); err != nil {
+				return false, err
+			}
+		} else {
+			resp, err = c.f.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.PushTxnRequest{Pushee: meta, Kind: kv.PushAbort, Force: true}}})
+			if err != nil {
+				return false, err
+			}
+			p, ok := resp.Responses[0].(*kv.PushTxnResponse)
+			if !ok {
+				return false, &kv.InternalError{Message: "fastpaxos: a record answered another question"}
+			}
+			t = p.Pushee
+		}
+		if commit.Final(t.Status) {
+			return t.Status == kv.Committed && t.WriteTimestamp == o.At, nil
+		}
+	}
+}
+
+// inside is the protocol's Finisher while a range is sealed for another protocol: what the range says of its own options is final, since nobody
+// can add to them.
+type inside struct {
+	commit.Finisher
+	c *closing
+}
+
+// Witness implements commit.Finisher.
+func (f *inside) Witness(ctx context.Context, r *commit.Record, writes []kv.InFlightWrite) (bool, error) {
+	var others []kv.InFlightWrite
+	for _, w := range writes {
+		if !f.c.f.Desc.Contains(w.Key) {
+			others = append(others, w)
+			continue
+		}
+		g, n := f.c.at[string(w.Key)], Name{Txn: r.ID, At: r.WriteTimestamp}
+		if g == nil || g.vote(n) == nil && g.Outcome(n) != Accepted {
+			return false, nil
+		}
+	}
+	if len(others) == 0 {
+		return true, nil
+	}
+	return f.Finisher.Witness(ctx, r, others)
+}

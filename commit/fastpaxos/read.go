@@ -1,0 +1,258 @@
+package fastpaxos
+
+import (
+	"bytes"
+	"slices"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/storage/engine"
+	"meridian/storage/mvcc"
+	"meridian/wire"
+)
+
+// Row is a row as one replica has it, with the name of the state that it is in. A key that was never written has neither.
+type Row struct {
+	Key   keys.Key
+	Value []byte // nil: there is none
+	Seen  Seen
+	// Last is the latest timestamp in the state.
+	Last clock.Timestamp
+}
+
+// Look asks one replica for rows that are committed, as far as it knows (§4.1): some keys, or those of a span that have values, at most Max of
+// them, or as many as have about Bytes.
+type Look struct {
+	Keys       []keys.Key
+	Span       keys.Span
+	Reverse    bool
+	Max, Bytes int64
+}
+
+// Looked answers it. Resume is what is left of the span.
+type Looked struct {
+	Rows   []Row
+	Resume *keys.Span
+	// Behind are keys whose row this replica lacks a version of (Record.Behind): they are not in Rows, and another replica is to be asked.
+	Behind []keys.Key
+}
+
+// row is a record as a reader sees it.
+func (r *Record) row(k keys.Key, cols Columns) (Row, error) {
+	out := Row{Key: k, Value: r.Base.Data, Seen: r.Seen(), Last: r.Base.At}
+	for i := range r.Added {
+		v, err := cols.Add(out.Value, r.Added[i].Deltas)
+		if err != nil {
+			return out, err
+		}
+		out.Value, out.Last = v, out.Last.Forward(r.Added[i].At)
+	}
+	return out, nil
+}
+
+// look reads rows of a range from its base, and from what the acceptor knows beyond it. They are committed, so that nothing has to be
+// durable before the answer leaves (fastpaxos.FP8).
+func (a *Acceptor) look(src engine.Reader, d *kv.RangeDescriptor, q *Look) (out Looked, err error) {
+	r := mvcc.NewReader(src)
+	defer r.Close()
+	add := func(k keys.Key, g *Record, always bool) error {
+		if g.Behind() {
+			out.Behind = append(out.Behind, k)
+			return nil
+		}
+		row, err := g.row(k, a.cols)
+		if err == nil && (always || row.Value != nil) {
+			out.Rows = append(out.Rows, row)
+		}
+		return err
+	}
+	if q.Keys != nil {
+		for _, k := range q.Keys {
+			g := a.records[string(k)]
+			if g == nil {
+				side, err := readSide(src, k)
+				if err != nil {
+					return out, err
+				}
+				if g, err = onBase(r, k, side); err != nil {
+					return out, err
+				}
+			}
+			if err := add(k, g, true); err != nil {
+				return out, err
+			}
+		}
+		return out, nil
+	}
+	// The range may have a part of the span only.
+	all := q.Span
+	if rest := (keys.Span{Start: d.End, End: all.End}); d.End.Compare(all.End) < 0 {
+		all.End = d.End
+		if q.Reverse {
+			return out, &kv.RangeMismatchError{Span: rest, Infos: []kv.RangeInfo{{Desc: *d}}}
+		}
+		out.Resume = &rest
+	}
+	known, err := a.apart(src, r, all)
+	if err != nil {
+		return out, err
+	}
+	res, err := r.Scan(all.Start, all.End, &mvcc.ScanOptions{Reverse: q.Reverse, MaxKeys: q.Max, TargetBytes: q.Bytes,
+		ReadOptions: mvcc.ReadOptions{Timestamp: clock.MaxTimestamp, NoLocks: true}})
+	if err != nil {
+		return out, err
+	}
+	part := all
+	if res.Resume != nil {
+		if q.Reverse {
+			out.Resume = res.Resume
+			part.Start = res.Resume.End
+		} else {
+			out.Resume = &keys.Span{Start: res.Resume.Start, End: q.Span.End}
+			part.End = res.Resume.Start
+		}
+	}
+	for _, kvs := range res.Rows {
+		if known[string(kvs.Key)] == nil {
+			out.Rows = append(out.Rows, Row{Key: kvs.Key, Value: kvs.Value, Seen: Seen{Base: kvs.Timestamp}, Last: kvs.Timestamp})
+		}
+	}
+	for k, g := range known {
+		if part.Contains(keys.Key(k)) {
+			if err := add(keys.Key(k), g, false); err != nil {
+				return out, err
+			}
+		}
+	}
+	slices.SortFunc(out.Behind, keys.Key.Compare)
+	slices.SortFunc(out.Rows, func(x, y Row) int {
+		if q.Reverse {
+			x, y = y, x
+		}
+		return bytes.Compare(x.Key, y.Key)
+	})
+	if n := int(q.Max); n > 0 && len(out.Rows) > n {
+		rest := q.Span
+		if q.Reverse {
+			rest.End = out.Rows[n-1].Key
+		} else {
+			rest.Start = out.Rows[n-1].Key.Next()
+		}
+		out.Rows, out.Resume = out.Rows[:n], &rest
+		out.Behind = slices.DeleteFunc(out.Behind, rest.Contains)
+	}
+	return out, nil
+}
+
+// apart are the records of a span that may differ from the row that the base has.
+func (a *Acceptor) apart(src engine.Reader, r *mvcc.Reader, span keys.Span) (map[string]*Record, error) {
+	out := map[string]*Record{}
+	sides, err := sidesOf(src, span)
+	if err != nil {
+		return nil, err
+	}
+	for i := range sides {
+		k := sides[i].key
+		if a.records[string(k)] != nil {
+			continue
+		}
+		if out[string(k)], err = onBase(r, k, &sides[i]); err != nil {
+			return nil, err
+		}
+	}
+	a.order.AscendRange(string(span.Start), string(span.End), func(k string) bool {
+		out[k] = a.records[k]
+		return true
+	})
+	return out, nil
+}
+
+// Append adds the bytes of a Look.
+func (q *Look) Append(b []byte) []byte {
+	for _, k := range q.Keys {
+		b = wire.Element(b, 1, k)
+	}
+	b = wire.Bytes(wire.Bytes(b, 2, q.Span.Start), 3, q.Span.End)
+	return wire.Int(wire.Int(wire.Bool(b, 4, q.Reverse), 5, q.Max), 6, q.Bytes)
+}
+
+func readLook(r *wire.Reader, q *Look) {
+	for m := r.Open("fastpaxos.Look"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			*wire.Grow(r, &q.Keys) = keys.Key(r.Bytes())
+		case 2:
+			q.Span.Start = keys.Key(r.Bytes())
+		case 3:
+			q.Span.End = keys.Key(r.Bytes())
+		case 4:
+			q.Reverse = r.Bool()
+		case 5:
+			q.Max = r.Int()
+		case 6:
+			q.Bytes = r.Int()
+		default:
+			r.Refuse()
+		}
+	}
+}
+
+// Append adds the bytes of an answer.
+func (l *Looked) Append(b []byte) []byte {
+	for i := range l.Rows {
+		var at int
+		b, at = wire.Begin(b, 1)
+		b = wire.End(l.Rows[i].append(b), at)
+	}
+	if l.Resume != nil {
+		var at int
+		b, at = wire.Begin(b, 2)
+		b = wire.End(kv.AppendSpan(b, l.Resume), at)
+	}
+	for _, k := range l.Behind {
+		b = wire.Element(b, 3, k)
+	}
+	return b
+}
+
+func readLooked(r *wire.Reader, l *Looked) {
+	for m := r.Open("fastpaxos.Looked"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			readRow(r, wire.Grow(r, &l.Rows))
+		case 2:
+			l.Resume = &keys.Span{}
+			kv.ReadSpan(r, l.Resume)
+		case 3:
+			*wire.Grow(r, &l.Behind) = keys.Key(r.Bytes())
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func (w *Row) append(b []byte) []byte {
+	b = wire.Bytes(wire.Bytes(b, 1, w.Key), 2, w.Value)
+	b = wire.Fixed64(wire.Timestamp(b, 3, w.Seen.Base), 4, w.Seen.Sum)
+	return wire.Timestamp(b, 5, w.Last)
+}
+
+func readRow(r *wire.Reader, w *Row) {
+	for m := r.Open("fastpaxos.Row"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			w.Key = keys.Key(r.Bytes())
+		case 2:
+			w.Value = r.Bytes()
+		case 3:
+			w.Seen.Base = r.Timestamp()
+		case 4:
+			w.Seen.Sum = r.Fixed64()
+		case 5:
+			w.Last = r.Timestamp()
+		default:
+			r.Skip()
+		}
+	}
+}
