@@ -20,14 +20,19 @@ type Violation struct {
 	Changing bool
 	// Lease says that a voter satisfies an earlier lease preference than the leaseholder does.
 	Lease bool
+	// Protocol is the commit protocol that the range is to have and has not; nil: it has it.
+	Protocol *kv.Protocol
 }
 
 // Constraints reports whether a constraint is violated, by a replica where none may be or by too few where some must be.
 func (v *Violation) Constraints() bool { return len(v.Forbidden) > 0 || len(v.Missing) > 0 }
 
+// Awaited reports whether something is violated that a statement waits for: a constraint, or the protocol.
+func (v *Violation) Awaited() bool { return v.Constraints() || v.Protocol != nil }
+
 // None reports whether the range is as its configuration wants it.
 func (v *Violation) None() bool {
-	return !v.Constraints() && v.Voters == 0 && v.Replicas == 0 && !v.Changing && !v.Lease
+	return !v.Constraints() && v.Voters == 0 && v.Replicas == 0 && !v.Changing && !v.Lease && v.Protocol == nil
 }
 
 // String says what is violated, for people; empty: nothing.
@@ -48,12 +53,18 @@ func (v *Violation) String() string {
 	if v.Lease {
 		out = append(out, "the lease is not where it is preferred")
 	}
+	if v.Protocol != nil {
+		out = append(out, "the commit protocol is not "+v.Protocol.String())
+	}
 	return strings.Join(out, "; ")
 }
 
 // Check compares a range with its configuration. A joint configuration is judged by all of its replicas as to where they may be, and by the later set as to their
 // numbers. A replica on a node that was not heard of is taken to be where it should. leaseholder is 0 if it is not known.
 func Check(z *Zone, d *kv.RangeDescriptor, leaseholder kv.NodeID, nodes []Node) (v Violation) {
+	if z.Reprotocol(d) {
+		v.Protocol = &z.Protocol
+	}
 	z = z.of(d)
 	dec := &decision{z: z, r: &Range{Desc: d, Leaseholder: leaseholder}}
 	find := func(id kv.NodeID) *Node {

@@ -22,13 +22,16 @@ const (
 	TransferLease
 	// Split the range, which is too large or has two configurations.
 	Split
+	// SetProtocol: give the range the commit protocol Protocol.
+	SetProtocol
 )
 
 // Action is one step.
 type Action struct {
-	Kind    Kind
-	Targets []kv.ReplicaTarget
-	Lease   kv.NodeID
+	Kind     Kind
+	Targets  []kv.ReplicaTarget
+	Lease    kv.NodeID
+	Protocol kv.Protocol
 	// At is where to split; nil: in the middle of the data.
 	At keys.Key
 	// Urgent steps repair; the others improve. Follow: the lease follows the workload, independently of other ranges.
@@ -129,12 +132,20 @@ func (d *decision) decide() Action {
 	if joint || learners > 0 {
 		return d.change("left behind by an earlier change")
 	}
-	for _, step := range []func() (Action, bool){d.repair, d.moveLease, d.rebalance, d.rebalanceNonVoters, d.followLoad, d.balanceRequests, d.balanceLeases} {
+	for _, step := range []func() (Action, bool){d.repair, d.setProtocol, d.moveLease, d.rebalance, d.rebalanceNonVoters, d.followLoad, d.balanceRequests, d.balanceLeases} {
 		if a, ok := step(); ok {
 			return a
 		}
 	}
 	return Action{}
+}
+
+// setProtocol gives the range its protocol when it has its replicas: under another protocol than the leader's each change of them costs the range a seal.
+func (d *decision) setProtocol() (Action, bool) {
+	if !d.z.Reprotocol(d.r.Desc) {
+		return Action{}, false
+	}
+	return Action{Kind: SetProtocol, Protocol: d.z.Protocol, Urgent: true, Reason: "the configuration asks for the protocol " + d.z.Protocol.String()}, true
 }
 
 // change is the action that gives the range the replicas of d.voters, d.witnesses and d.nonVoters.

@@ -28,6 +28,8 @@ type Zone struct {
 	GCTTL time.Duration
 	// GlobalReads says that every replica is to serve present reads: the leaseholder closes timestamps ahead of the clock (CRDB'22 §6).
 	GlobalReads bool
+	// Protocol is the commit protocol that the range is to have.
+	Protocol kv.Protocol
 }
 
 // DefaultZone is the default configuration: three replicas, 512 MiB (docs/decisions/0006-range-size.md; CRDB'20 §2.1.2
@@ -54,12 +56,18 @@ func (z *Zone) Witnesses() int {
 
 // of is the configuration as it holds for a range: without a log there is no witness, and one of the voters is none.
 func (z *Zone) of(d *kv.RangeDescriptor) *Zone {
-	if z.Witnesses() == 0 || d.Protocol == kv.Leader {
+	if z.Witnesses() == 0 || d.Protocol == kv.Leader && z.Protocol == kv.Leader {
 		return z
 	}
 	c := *z
 	c.NumVoters, c.Witness = z.Voters()-1, nil
 	return &c
+}
+
+// Reprotocol reports whether a range is to get the configuration's protocol. One that is no part of the product was given to the range by hand, and
+// stays as long as the configuration asks for none.
+func (z *Zone) Reprotocol(d *kv.RangeDescriptor) bool {
+	return d.Protocol != z.Protocol && (z.Protocol != kv.Leader || d.Protocol < kv.FirstForeign)
 }
 
 // Constraint requires or forbids a tier of the locality or, if Key is empty, an attribute of the node or store.

@@ -97,18 +97,31 @@ func (e *ForbiddenError) Error() string {
 	return fmt.Sprintf("rangeserver: the configuration of %s forbids a replica on n%d", e.Span, e.Node)
 }
 
-// useFor begins the use under which a descriptor is replaced by another; nil if that places no replica. Removing replicas, ending a joint configuration and
+// agreed refuses another protocol for a range than its configurations ask for.
+func agreed(u ZoneUse, d *kv.RangeDescriptor) error {
+	return zonesOf(u, d.Span(), func(z *placement.Zone) error {
+		if z.Reprotocol(d) {
+			return refused(fmt.Sprintf("r%d does not get the commit protocol %s: its configuration asks for %s", d.ID, d.Protocol, z.Protocol))
+		}
+		return nil
+	})
+}
+
+// useFor begins the use under which a descriptor is replaced by another; nil if that places no replica, and changes no protocol. Removing replicas, ending a joint configuration and
 // splitting need no configuration, so they go on while it is not known.
 func (s *Store) useFor(old, new *kv.RangeDescriptor) (ZoneUse, error) {
-	targets := placed(old, new)
-	if len(targets) == 0 {
+	targets, other := placed(old, new), old.Protocol != new.Protocol && s.o.Zone != nil
+	if len(targets) == 0 && !other {
 		return nil, nil
 	}
 	u, err := s.use(old.Span())
 	if err != nil {
 		return nil, err
 	}
-	if err := s.allowed(u, old.Span(), targets); err != nil {
+	if err = s.allowed(u, old.Span(), targets); err == nil && other {
+		err = agreed(u, new)
+	}
+	if err != nil {
 		u.Release()
 		return nil, err
 	}
@@ -155,7 +168,7 @@ func Conformity(zones ZoneSource, d *kv.RangeDescriptor, leaseholder kv.NodeID, 
 	}
 	_ = zonesOf(zones, span, func(z *placement.Zone) error {
 		if v := placement.Check(z, d, leaseholder, nodes); !v.None() {
-			if c.Violation = v; v.Constraints() {
+			if c.Violation = v; v.Awaited() {
 				return errFound
 			}
 		}

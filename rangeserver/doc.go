@@ -59,7 +59,7 @@
 //	rangeserver.RS2: A replica's number is never used again on a store: its tombstone is written in the batch that removes it.
 //	rangeserver.RS3 (I9): Before the engine stalls, requests with new data wait at the store's gate, each for a bounded time
 //	    (backlog.go).
-//	rangeserver.RS4 (I8): A transaction that places a replica (a new one, or a voter where there was none), or merges, runs under a use of the
+//	rangeserver.RS4 (I8): A transaction that places a replica (a new one, or a voter where there was none), changes the range's commit protocol, or merges, runs under a use of the
 //	    span's configurations: it checks that they allow it and begins after that, a statement that replaces one of them does not return before
 //	    it has ended, and it commits at or before the use's deadline or not at all. So when a statement of regions has returned, no replica is placed
 //	    by the earlier configuration. Nothing is placed in user's ranges, repairs included, while the node may not use its catalogue; what removes

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"meridian/kv"
+	"meridian/replica"
 	"meridian/replica/closedts"
 )
 
@@ -20,3 +21,6 @@ func (s *Store) Takers(d *kv.RangeDescriptor) []kv.NodeID { return s.takers(d) }
 func Retuned(p closedts.Policy, calm int, need time.Duration) (closedts.Policy, int) {
 	return retuned(p, calm, need)
 }
+
+// InCommand is how many of a fold's rows go into one command.
+func InCommand(rows []replica.Row) int { return inCommand(rows) }

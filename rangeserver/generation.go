@@ -118,6 +118,18 @@ func (s *Store) SetProtocol(ctx context.Context, id kv.RangeID, q *kv.AdminSetPr
 	return d, err
 }
 
+// reprotocol gives a range the protocol that its configuration asks for. If the range has another span by now, the configuration is asked about all of it (agreed).
+func (s *Store) reprotocol(ctx context.Context, id kv.RangeID, of keys.Span, to kv.Protocol) error {
+	_, err := s.SetProtocol(ctx, id, &kv.AdminSetProtocolRequest{Key: of.Start, Protocol: to})
+	return err
+}
+
+// has reports whether this node can serve a protocol.
+func (s *Store) has(p kv.Protocol) bool {
+	_, ok := s.o.Protocols[p]
+	return ok || p == kv.Leader
+}
+
 func (s *Store) setProtocol(ctx context.Context, id kv.RangeID, q *kv.AdminSetProtocolRequest) (*kv.RangeDescriptor, error) {
 	to := q.Protocol
 	e, done, err := s.administer(ctx, id)
@@ -138,7 +150,7 @@ func (s *Store) setProtocol(ctx context.Context, id kv.RangeID, q *kv.AdminSetPr
 	if d.Start.Less(keys.TablePrefix) {
 		return nil, &kv.ProtocolRefusedError{Range: id, Protocol: to}
 	}
-	if _, ok := s.o.Protocols[to]; !ok && to != kv.Leader {
+	if !s.has(to) {
 		return nil, &kv.ProtocolRefusedError{Range: id, Protocol: to, Node: s.o.NodeID}
 	}
 	if d, err = s.cut(ctx, e, d, q); err != nil {
@@ -147,6 +159,13 @@ func (s *Store) setProtocol(ctx context.Context, id kv.RangeID, q *kv.AdminSetPr
 	next := d.Clone()
 	next.Protocol = to
 	next.Generation++
+	use, err := s.useFor(d, next) // before the range is interrupted, perhaps in vain; the change itself is a use of its own
+	if err != nil {
+		return nil, err
+	}
+	if use != nil {
+		use.Release()
+	}
 	if d.Protocol == kv.Leader {
 		back, err := e.leader.Leave(ctx)
 		if err != nil {
@@ -191,14 +210,12 @@ func (s *Store) folding(ctx context.Context, e *entry, d *kv.RangeDescriptor) *F
 	f := &Folding{Desc: d, Generation: d.Generation, Base: s.o.Engine, Sender: s.o.Sender, Now: s.o.Clock.Now()}
 	f.Write = func(rows []replica.Row) error {
 		for len(rows) > 0 {
-			n, bytes := 0, 0
-			for n < len(rows) && (n == 0 || bytes < foldBytes) {
-				f.Now = f.Now.Forward(rows[n].Timestamp) // the floor is above all that was written
-				if t := rows[n].Txn; t != nil {
+			n := inCommand(rows)
+			for i := range rows[:n] {
+				f.Now = f.Now.Forward(rows[i].Timestamp) // the floor is above all that was written
+				if t := rows[i].Txn; t != nil {
 					f.Now = f.Now.Forward(t.WriteTimestamp)
 				}
-				bytes += len(rows[n].Key) + len(rows[n].Value) + 64
-				n++
 			}
 			if err := e.leader.Advance(ctx, &replica.Step{Generation: d.Generation, To: replica.Folded, Rows: rows[:n]}); err != nil {
 				return err
@@ -208,6 +225,20 @@ func (s *Store) folding(ctx context.Context, e *entry, d *kv.RangeDescriptor) *F
 		return nil
 	}
 	return f
+}
+
+// inCommand is how many of a fold's rows the next command has.
+func inCommand(rows []replica.Row) (n int) {
+	for bytes := 0; n < len(rows) && (n == 0 || bytes < foldBytes || together(&rows[n-1], &rows[n])); n++ {
+		bytes += len(rows[n].Key) + len(rows[n].Value) + 64
+	}
+	return n
+}
+
+// together reports whether b is a protocol key next to a.
+func together(a, b *replica.Row) bool {
+	at, _, err := keys.DecodeProtocolKey(b.Key)
+	return err == nil && at.Equal(a.Key)
 }
 
 func (s *Store) unknown(p kv.Protocol) error {

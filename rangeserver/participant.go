@@ -150,6 +150,7 @@ type Folding struct {
 	Sender Sender
 	// Now is the leaseholder's clock, past all timestamps that were given in the generation.
 	Now clock.Timestamp
-	// Write adds rows to the base, through the log. Rows that it has already, from an earlier fold of this generation, do not hurt.
+	// Write adds rows to the base, through the log. Rows that it has already, from an earlier fold of this generation, do not hurt. It takes several
+	// commands if they are many; a protocol key that comes right after the row that it is next to is written with that, or not at all.
 	Write func(rows []replica.Row) error
 }

@@ -394,6 +394,9 @@ func (s *Store) decide(e *entry, nodes []placement.Node) placement.Action {
 	}
 	d := e.r.Desc()
 	z, span := s.zoneSpan(d.Start)
+	if !s.has(z.Protocol) || s.o.Zone == nil || d.Start.Less(keys.TablePrefix) {
+		z.Protocol = d.Protocol // it stays, and counts as a violation
+	}
 	r := placement.Range{Desc: d, Leaseholder: s.o.NodeID, Bytes: e.r.Stats().TotalBytes}
 	if span.End.Less(d.End) && !span.End.Less(keys.MetaMax) {
 		r.Boundary = s.middleBoundary(span.End, d.End)
@@ -460,6 +463,8 @@ func (s *Store) carryOut(ctx context.Context, e *entry, of keys.Span, a placemen
 		s.Metrics.Rebalances.Add(1)
 	}
 	switch a.Kind {
+	case placement.SetProtocol:
+		return s.reprotocol(ctx, id, of, a.Protocol)
 	case placement.Split:
 		q := &kv.AdminSplitRequest{Key: a.At}
 		if a.At != nil {

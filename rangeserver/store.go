@@ -408,13 +408,9 @@ func (s *Store) containing(k keys.Key) (found *entry) {
 }
 
 // Send serves a batch, whose header says for which range. All of its keys have to be in the range.
-func (s *Store) Send(ctx context.Context, b *kv.Batch) (resp *kv.BatchResponse, err error) {
+func (s *Store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
 	defer func() {
-		switch r := recover(); {
-		case r == nil:
-		case engine.Closed(r) && s.group.Context().Err() != nil:
-			resp, err = nil, &kv.UnavailableError{Reason: "the node is stopping"} // the caller is not one of the node's own, which it waits for
-		default:
+		if r := recover(); r != nil {
 			panic(broken(r))
 		}
 	}()

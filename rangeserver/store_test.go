@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"meridian/keys"
 	"meridian/kv"
 )
 
@@ -371,33 +370,5 @@ func TestExchange(t *testing.T) {
 			t.Errorf("the leaseholder was removed: %v", err)
 		}
 		c.checkLeases()
-	})
-}
-
-// stopping is a request in whose middle the node stops.
-type stopping struct {
-	*kv.GetRequest
-	stop func()
-}
-
-func (q stopping) Span() keys.Span {
-	q.stop()
-	return q.GetRequest.Span()
-}
-
-// TestStopsInTheMiddle: a request of somebody whom a stopping node does not wait for is refused.
-func TestStopsInTheMiddle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 1)
-		n := c.nodes[0]
-		n.start(true)
-		defer c.stop()
-		check(t, c.put("k", "v"))
-		get := &kv.GetRequest{Key: keys.Key("k")}
-		var down *kv.UnavailableError
-		_, err := n.store.Send(context.Background(), &kv.Batch{Header: kv.Header{RangeID: 2}, Requests: []kv.Request{get, stopping{get, n.stop}}})
-		if !errors.As(err, &down) {
-			t.Errorf("%v", err)
-		}
 	})
 }

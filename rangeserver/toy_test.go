@@ -57,7 +57,7 @@ func (n *node) registry() rangeserver.Registry {
 		}
 		return ctx.Err()
 	})
-	return rangeserver.Registry{toyProtocol: p}
+	return rangeserver.Registry{toyProtocol: p, kv.FastPaxos: p}
 }
 
 // steps has a fold call at on its way.
@@ -261,6 +261,10 @@ func (c *cluster) toyQuorum(ctx context.Context, k keys.Key, body []byte) (at cl
 			continue
 		}
 		at, v = clock.Timestamp{}, nil
+		protocol := toyProtocol
+		if desc.Protocol == kv.FastPaxos { // which is the toy's other number (registry)
+			protocol = desc.Protocol
+		}
 		heard := map[kv.ReplicaID]bool{}
 		for _, r := range desc.Replicas {
 			n := c.nodes[r.Node-1]
@@ -271,7 +275,7 @@ func (c *cluster) toyQuorum(ctx context.Context, k keys.Key, body []byte) (at cl
 			var resp *kv.BatchResponse
 			one := error(errNobody)
 			if n.isUp() {
-				resp, one = n.store.Send(ctx, &kv.Batch{Header: kv.Header{RangeID: desc.ID, Protocol: toyProtocol, Generation: desc.Generation},
+				resp, one = n.store.Send(ctx, &kv.Batch{Header: kv.Header{RangeID: desc.ID, Protocol: protocol, Generation: desc.Generation},
 					Requests: []kv.Request{&kv.ProtocolRequest{Key: k, Body: body}}})
 			}
 			n.inside.Add(-1)

@@ -66,7 +66,7 @@ func (n *Node) Conforms(ctx context.Context, span keys.Span, leases bool) (misfi
 	return misfits, total, err
 }
 
-// violation says which constraint a range violates; empty: none. A range whose replicas are only too few or being moved violates none.
+// violation says which constraint a range violates, or which protocol it lacks; empty: none. A range whose replicas are only too few or being moved violates none.
 func (v *survey) violation(d *kv.RangeDescriptor) string {
 	if v.nodes == nil {
 		if s := v.n.store.Load(); s != nil {
@@ -74,20 +74,20 @@ func (v *survey) violation(d *kv.RangeDescriptor) string {
 		}
 	}
 	c := rangeserver.Conformity(v.n.zones, d, 0, v.nodes)
-	if !c.Constraints() {
+	if !c.Awaited() {
 		return ""
 	}
-	only := placement.Violation{Forbidden: c.Forbidden, Missing: c.Missing}
+	only := placement.Violation{Forbidden: c.Forbidden, Missing: c.Missing, Protocol: c.Protocol}
 	return only.String()
 }
 
-// misplaced counts the ranges of a span that violate a constraint or are to be split, and has their leaseholders look at them now.
+// misplaced counts the ranges of a span that violate a constraint, have another protocol than they should, or are to be split, and has their leaseholders look at them now.
 func (n *Node) misplaced(ctx context.Context, span keys.Span) (misplaced, total int, err error) {
 	misfits, total, err := n.Conforms(ctx, span, false)
 	look := map[kv.NodeID][]kv.RangeID{}
 	for i := range misfits {
 		m := &misfits[i]
-		if !m.Mixed && !m.Constraints() {
+		if !m.Mixed && !m.Awaited() {
 			continue
 		}
 		if misplaced++; misplaced > mostLooked {

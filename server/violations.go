@@ -17,8 +17,12 @@ func (f *clusterFacts) Violations(ctx context.Context) (out []virtual.Violation,
 	}
 	nodes := s.Nodes()
 	err = f.n.eachRange(ctx, keys.Min, keys.Max, func(info kv.RangeInfo) error {
-		if c := rangeserver.Conformity(f.n.zones, &info.Desc, 0, nodes); c.Constraints() {
-			out = append(out, virtual.Violation{Range: info.Desc.ID, Start: info.Desc.Start, Forbidden: c.Forbidden, Missing: c.Missing})
+		if c := rangeserver.Conformity(f.n.zones, &info.Desc, 0, nodes); c.Awaited() {
+			v := virtual.Violation{Range: info.Desc.ID, Start: info.Desc.Start, Forbidden: c.Forbidden, Missing: c.Missing}
+			if c.Protocol != nil {
+				v.Protocol = c.Protocol.String()
+			}
+			out = append(out, v)
 		}
 		return nil
 	})

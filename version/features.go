@@ -10,12 +10,14 @@ const (
 	Base Feature = iota
 	// Witnesses are replicas that vote without users' data, and databases with a witness region.
 	Witnesses
+	// FastPaxos is the commit protocol fast_paxos: tables that name it, and ranges that have it.
+	FastPaxos
 	// released is how many features this release has.
 	released
 )
 
 // present is what this release can do. Its Own is the version of the last feature of the release.
-var present = Binary{Own: Version{0, 1, 1}, Oldest: Version{0, 1, 0}}
+var present = Binary{Own: Version{0, 1, 2}, Oldest: Version{0, 1, 0}}
 
 // feature is what is known of a Feature.
 type feature struct {
@@ -27,6 +29,7 @@ type feature struct {
 var known = [released]feature{
 	Base:      {"base", Version{0, 1, 0}},
 	Witnesses: {"witnesses", Version{0, 1, 1}},
+	FastPaxos: {"fast_paxos", Version{0, 1, 2}},
 }
 
 // features is every Feature.

@@ -165,6 +165,15 @@ func (b *builder) viewOptions(cmd tree.AlterTableCmd, a *AlterTable, t *catalog.
 	opts := map[string]string{}
 	switch n := cmd.(type) {
 	case *tree.AlterTableSetStorageParams:
+		if len(n.StorageParams) > 0 && b.stmt.SecurityInvoker == nil { // package parse has seen those of ALTER VIEW
+			switch name := strings.ToLower(n.StorageParams[0].Key); name {
+			case "security_barrier":
+			case catalog.SecurityInvoker:
+				raise(sqlstate.New(sqlstate.FeatureNotSupported, "ALTER TABLE can't set %s of a view", name).WithHint("Use ALTER VIEW."))
+			default:
+				b.fail(sqlstate.InvalidParameterValue, nil, "unrecognized parameter \"%s\"", name)
+			}
+		}
 		if on := b.stmt.SecurityInvoker; on != nil {
 			opts[catalog.SecurityInvoker] = map[bool]string{true: "true", false: "false"}[*on]
 		}
@@ -319,6 +328,10 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 				add(&InferRegion{b.inferredBy(p)})
 				continue
 			}
+			if strings.EqualFold(p.Key, catalog.ProtocolOption) {
+				add(&SetProtocol{b.commitProtocol(constText(p.Value))})
+				continue
+			}
 			a.Notices = append(a.Notices, b.parameters(tableParameters, tree.StorageParams{p}, opts)...)
 		}
 		if len(opts) > 0 {
@@ -330,6 +343,9 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 			switch {
 			case strings.EqualFold(p, catalog.InferRegion):
 				add(&InferRegion{})
+				continue
+			case strings.EqualFold(p, catalog.ProtocolOption):
+				add(&SetProtocol{})
 				continue
 			case strings.EqualFold(p, catalog.SkipUniqueChecks) && t.SkipsUniqueChecks():
 				raise(sqlstate.New(sqlstate.FeatureNotSupported, "%s can't be turned off: rows of different regions may have the same keys", catalog.SkipUniqueChecks).

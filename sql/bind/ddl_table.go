@@ -90,9 +90,14 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 	if n.Persistence == tree.PersistenceUnlogged {
 		ct.Notices = append(ct.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "UNLOGGED has no effect", Hint: "All tables are logged."})
 	}
+	named := false
 	for _, p := range n.StorageParams {
-		if strings.EqualFold(p.Key, "commit_protocol") {
-			ct.Protocol = b.commitProtocol(strings.ToLower(constText(p.Value)))
+		if strings.EqualFold(p.Key, catalog.ProtocolOption) {
+			if named {
+				b.fail(sqlstate.InvalidParameterValue, nil, "parameter \"%s\" specified more than once", catalog.ProtocolOption)
+			}
+			named, ct.Protocol = true, b.commitProtocol(constText(p.Value))
+			b.mayName(ct, n.As())
 			continue
 		}
 		if strings.EqualFold(p.Key, catalog.InferRegion) {

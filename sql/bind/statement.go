@@ -405,6 +405,8 @@ type (
 	OwnerTo struct{ Owner string }
 	// SetOptions sets storage parameters, which have no effect but are kept.
 	SetOptions struct{ Options map[string]string }
+	// SetProtocol gives the table another commit protocol.
+	SetProtocol struct{ Protocol catalog.CommitProtocol }
 	// InferRegion names the foreign key by which the regions of rows are found; empty: none.
 	InferRegion struct{ Constraint string }
 	// DropIdentity is ALTER COLUMN DROP IDENTITY.
@@ -445,6 +447,7 @@ func (*SetSchema) alterAction()          {}
 func (*OwnerTo) alterAction()            {}
 func (*SetLocality) alterAction()        {}
 func (*SetOptions) alterAction()         {}
+func (*SetProtocol) alterAction()        {}
 func (*InferRegion) alterAction()        {}
 func (*DropIdentity) alterAction()       {}
 func (*AddIdentity) alterAction()        {}

@@ -206,14 +206,27 @@ func (b *builder) compression(method string, t *types.T) {
 
 // commitProtocol reads the storage parameter commit_protocol.
 func (b *builder) commitProtocol(name string) catalog.CommitProtocol {
-	p, err := catalog.ParseCommitProtocol(name)
+	p, err := catalog.ParseCommitProtocol(strings.ToLower(name))
 	switch {
 	case err != nil:
-		raise(sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for enum option \"commit_protocol\": %s", name).
+		raise(sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for enum option \"%s\": %s", catalog.ProtocolOption, name).
 			WithDetail("Valid values are \"leader\", \"fast_paxos\", and \"epoch\"."))
-	case p != catalog.CommitProtocol(kv.Leader):
+	case p == catalog.CommitProtocol(kv.Epoch):
 		raise(sqlstate.New(sqlstate.FeatureNotSupported, "commit protocol \"%s\" is not supported yet", p).
 			WithHint("Without the parameter the table has the protocol \"leader\"."))
 	}
 	return p
+}
+
+// mayName refuses a commit protocol of a table that is no ordinary one.
+func (b *builder) mayName(ct *CreateTable, as bool) {
+	switch {
+	case ct.Protocol == catalog.CommitProtocol(kv.Leader):
+	case ct.Temporary:
+		raise(sqlstate.New(sqlstate.FeatureNotSupported, "a temporary table can't have the commit protocol \"%s\"", ct.Protocol).
+			WithHint("Its rows are in the memory of the session. Leave out %s.", catalog.ProtocolOption))
+	case as:
+		raise(sqlstate.New(sqlstate.FeatureNotSupported, "CREATE TABLE AS can't fill a table with the commit protocol \"%s\"", ct.Protocol).
+			WithHint("Leave out %[1]s, and give the table the protocol by ALTER TABLE ... SET (%[1]s = '%[2]s') afterwards.", catalog.ProtocolOption, ct.Protocol))
+	}
 }

@@ -215,7 +215,9 @@ type Table struct {
 	// Zone is from ALTER TABLE ... CONFIGURE ZONE.
 	Zone     *ZoneConfig `json:",omitempty"`
 	Protocol CommitProtocol
-	Comment  string
+	// Reprotocol says that some ranges of the table may have the protocol still that it had before.
+	Reprotocol bool `json:",omitempty"`
+	Comment    string
 	// Options keeps storage parameters that have no effect, such as fillfactor.
 	Options map[string]string
 	Dropped bool
@@ -250,6 +252,11 @@ type Relocation struct {
 	Locality Locality
 	// Column is the RegionColumn; zero: the table will have none.
 	Column ColumnID `json:",omitempty"`
+}
+
+// Leaderless reports whether ranges of the table may have another commit protocol than the leader's.
+func (t *Table) Leaderless() bool {
+	return t.Protocol != 0 || t.Reprotocol
 }
 
 // Temporary reports whether the relation belongs to one session.

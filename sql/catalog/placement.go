@@ -90,6 +90,9 @@ type CommitProtocol kv.Protocol
 // commitProtocols are those that a table can name, in the order in which messages list them.
 var commitProtocols = [...]CommitProtocol{CommitProtocol(kv.Leader), CommitProtocol(kv.FastPaxos), CommitProtocol(kv.Epoch)}
 
+// ProtocolOption is the storage parameter that names a table's commit protocol.
+const ProtocolOption = "commit_protocol"
+
 func (p CommitProtocol) String() string { return kv.Protocol(p).String() }
 
 // ParseCommitProtocol finds a protocol by its name.

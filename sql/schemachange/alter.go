@@ -31,6 +31,9 @@ func (c *change) alterTable(s *bind.AlterTable) error {
 		return err
 	}
 	c.hook()
+	if err := c.underProtocol(s); err != nil {
+		return err
+	}
 	if slices.ContainsFunc(s.Actions, inSteps) && (!c.Alone || !reverts(s.Actions)) {
 		// The actions are made at once, while no other transaction uses the table, so that all of them commit or none
 		// (schemachange.SC5).
@@ -66,6 +69,9 @@ func (c *change) alterTable(s *bind.AlterTable) error {
 		if err := r.alter(a); err != nil {
 			return err
 		}
+	}
+	if err := c.mayChangeLeaderless(t); err != nil {
+		return err
 	}
 	return mayInfer(t)
 }
@@ -193,6 +199,8 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 			}
 		}
 		return nil
+	case *bind.SetProtocol:
+		return c.setProtocol(t, a.Protocol)
 	case *bind.InferRegion:
 		if a.Constraint == "" {
 			t.InferRegion = 0
@@ -225,8 +233,11 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 // isNew reports whether no other transaction can have used the table.
 func (c *change) isNew(t *catalog.Table) bool { return c.Catalog.IsNew(t.ID) }
 
-// empty reports whether the transaction sees no row in the table.
+// empty reports whether the transaction sees no row in the table, and there is none. Of a table without leaseholders that can't be known.
 func (c *change) empty(t *catalog.Table) (bool, error) {
+	if t.Leaderless() && !c.isNew(t) {
+		return false, nil
+	}
 	rows, _, err := c.kv.Scan(c.ctx, txn.ScanOptions{Span: keys.IndexSpan(t.ID, t.Primary().ID), MaxRows: 1})
 	return len(rows) == 0, err
 }

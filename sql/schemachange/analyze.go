@@ -5,9 +5,11 @@ import (
 	"hash/fnv"
 	"time"
 
+	"meridian/clock"
 	"meridian/encoding"
 	"meridian/host"
 	"meridian/keys"
+	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/exec"
 	"meridian/sql/rowcode"
@@ -38,13 +40,21 @@ func (e *Executor) Analyze(ctx context.Context, t *catalog.Table) error {
 	if err != nil {
 		return err
 	}
-	tx := e.o.DB.Begin(txn.TxnOptions{Name: "analyze", AsOf: e.o.Clock.Now()})
+	tx := e.o.DB.Begin(collecting(t, "analyze", e.o.Clock.Now()))
 	defer tx.Rollback(ctx)
 	st, err := e.Collect(ctx, t, tx, Collection{CountsOnly: e.countsOnly(t)})
 	if err != nil {
 		return err
 	}
 	return e.store(ctx, t, st, counted)
+}
+
+// collecting are the options of a transaction that collects statistics of a table at a time. Ranges without leaseholders have no past; their newest rows do.
+func collecting(t *catalog.Table, name string, at clock.Timestamp) txn.TxnOptions {
+	if t.Leaderless() {
+		return txn.TxnOptions{Name: name, Isolation: kv.ReadCommitted, ReadOnly: true}
+	}
+	return txn.TxnOptions{Name: name, AsOf: at}
 }
 
 // store stores statistics of a table of which so many changed rows had been counted before they were collected.

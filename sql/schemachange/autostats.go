@@ -13,7 +13,6 @@ import (
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/fault"
-	"meridian/txn"
 )
 
 // Statistics are collected without ANALYZE when so many rows of a table have changed that plans may be bad: 20 % of its rows and 500 more, by
@@ -267,7 +266,7 @@ func (a *autostats) collect(ctx context.Context, t *catalog.Table) error {
 	if err := a.o.Host.Clock.Sleep(ctx, closedts.ReadLag); err != nil {
 		return err
 	}
-	tx := a.o.DB.Begin(txn.TxnOptions{Name: "automatic statistics", AsOf: now})
+	tx := a.o.DB.Begin(collecting(t, "automatic statistics", now))
 	defer tx.Rollback(ctx)
 	renewed := a.o.Host.Clock.Monotonic()
 	st, err := a.Collect(ctx, t, tx, Collection{CountsOnly: a.countsOnly(t), Pace: func(ctx context.Context, took time.Duration) error {

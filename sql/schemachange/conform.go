@@ -9,6 +9,7 @@ import (
 
 	"meridian/encoding"
 	"meridian/keys"
+	"meridian/kv"
 	"meridian/placement"
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
@@ -155,9 +156,10 @@ func (e *Executor) place(ctx context.Context, r *job.Run) error {
 	return err
 }
 
-// bounded reports whether there are nodes where no replica of some row of a table, or of an index of it, may be.
+// bounded reports whether there are nodes where no replica of some row of a table, or of an index of it, may be, or whether its ranges are to have another protocol than
+// those around them. In both cases there is no row before the ranges conform.
 func (c *change) bounded(t *catalog.Table, indexes ...*catalog.Index) bool {
-	return slices.ContainsFunc(c.spans(t, indexes...), func(s region.Span) bool { return s.Zone.Bounded() })
+	return slices.ContainsFunc(c.spans(t, indexes...), func(s region.Span) bool { return s.Zone.Bounded() || s.Zone.Protocol != kv.Leader })
 }
 
 // spans are the configurations of a table as the transaction sees it, or those of some of its indexes.
@@ -301,6 +303,9 @@ func (c *change) reserve(t *catalog.Table) error {
 	left, err := c.conform(c.ctx, spans, func(float64) error { return nil })
 	if err == nil && left > 0 {
 		err = notPlaced("table \"%s\" was not created: %d of its ranges do not get their replicas where the rows may be", t.Name, left)
+		if t.Protocol != 0 {
+			err = notPlaced("table \"%s\" was not created: %d of its ranges do not get the commit protocol %s", t.Name, left, t.Protocol)
+		}
 	}
 	return err
 }

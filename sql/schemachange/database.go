@@ -144,7 +144,10 @@ func (c *change) alterDatabase(s *bind.AlterDatabase) error {
 			c.give(db.RegionEnum, to)
 		}
 	case s.Region != nil:
-		return c.alterRegions(db.ID, s.Region)
+		if err := c.alterRegions(db.ID, s.Region); err != nil {
+			return err
+		}
+		return c.databaseFits(db.ID)
 	case s.Set != nil || s.Reset != nil:
 		if err := c.mustOwn(db.ID); err != nil {
 			return err

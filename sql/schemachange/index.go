@@ -32,6 +32,9 @@ func (c *change) createIndex(s *bind.CreateIndex) error {
 	if err := c.awaitRewrite(t); err != nil {
 		return err
 	}
+	if t.Leaderless() && !c.isNew(t) {
+		return excluded(t, "CREATE INDEX").WithHint("The rows that are there can't be indexed while others change them. %s", asLeader(t))
+	}
 	if err := c.regionsFirst(t); err != nil {
 		return err
 	}

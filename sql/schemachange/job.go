@@ -114,6 +114,7 @@ func (e *Executor) registerJobs() {
 	e.o.Jobs.Handle(jobChange, job.Handler{Resume: e.resumeChange, Revert: e.revertChange})
 	e.o.Jobs.Handle(jobRemove, job.Handler{Resume: e.removeData})
 	e.o.Jobs.Handle(jobType, job.Handler{Resume: e.publishValues})
+	e.o.Jobs.Handle(jobProtocol, job.Handler{Resume: e.reprotocol})
 	e.o.Jobs.Handle(jobPlacement, job.Handler{Resume: e.place})
 	e.o.Jobs.Handle(jobRegions, job.Handler{Resume: e.changeRegions, Revert: e.undoRegions})
 }
@@ -710,11 +711,18 @@ func (e *Executor) removeData(ctx context.Context, r *job.Run) error {
 	}
 	for at < len(p.Spans) {
 		// No descriptor leads here any more, not even one of an older version: all versions may go.
-		var err error
-		if p.Pressed { // a transaction may still read the past
-			err = e.o.DB.ClearBelow(ctx, p.Spans[at], e.o.Clock.Now())
-		} else {
-			err = e.o.DB.Clear(ctx, p.Spans[at])
+		clear := func() error {
+			if p.Pressed { // a transaction may still read the past
+				return e.o.DB.ClearBelow(ctx, p.Spans[at], e.o.Clock.Now())
+			}
+			return e.o.DB.Clear(ctx, p.Spans[at])
+		}
+		err := clear()
+		if other := (*kv.ProtocolError)(nil); errors.As(err, &other) {
+			// Its ranges go back to the leader protocol, since no index has them any more.
+			if _, err = e.conform(ctx, p.Spans[at:at+1], func(float64) error { return nil }); err == nil {
+				err = clear()
+			}
 		}
 		if err != nil {
 			return err

@@ -152,6 +152,9 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 			}
 		}
 	}
+	if err := c.fitsProtocol(t, db); err != nil {
+		return "", err
+	}
 	c.Catalog.New(lease.Descriptor{Table: t})
 	if err := c.reserve(t); err != nil {
 		return "", err
@@ -185,6 +188,9 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 
 // link records a foreign key in the referenced table, which requires a right on that table.
 func (c *change) link(t *catalog.Table, k *catalog.ForeignKey) error {
+	if err := c.mayLink(t, k); err != nil {
+		return err
+	}
 	if err := c.must(k.RefTable, catalog.References); err != nil {
 		return err
 	}
@@ -495,6 +501,9 @@ func (c *change) truncate(s *bind.Truncate) error {
 		}
 		if err := c.must(t.ID, catalog.Truncate); err != nil {
 			return err
+		}
+		if now := c.current(t.ID); now != nil && now.Leaderless() {
+			return excluded(now, "TRUNCATE").WithHint("DELETE removes the rows, some hundred in each transaction. Or %s", asLeader(now))
 		}
 		for _, r := range t.ReferencedBy {
 			if set[r.Table] {

@@ -27,9 +27,15 @@ func (c *change) configureZone(s *bind.ConfigureZone) error {
 	c.hook()
 	switch {
 	case s.Range != "":
-		return c.configureRange(s)
+		if err := c.configureRange(s); err != nil || s.Range != catalog.DefaultRange {
+			return err
+		}
+		return c.databasesFit()
 	case s.Extension != nil:
 		if err := c.configureLocality(s); err != nil {
+			return err
+		}
+		if err := c.databaseFits(s.Database.ID); err != nil {
 			return err
 		}
 		c.awaitZone(s.Database, nil)
@@ -39,10 +45,16 @@ func (c *change) configureZone(s *bind.ConfigureZone) error {
 		if err := c.configure(s, region.Object{Database: db}, &db.Zone); err != nil {
 			return err
 		}
+		if err := c.databaseFits(db.ID); err != nil {
+			return err
+		}
 		c.awaitZone(s.Database, nil)
 		return nil
 	}
 	if err := c.configureTable(s); err != nil {
+		return err
+	}
+	if err := c.databaseFits(s.Database.ID); err != nil {
 		return err
 	}
 	c.awaitZone(s.Database, c.Catalog.Table(s.Table.ID))

@@ -46,6 +46,9 @@ func (s *Session) copyFrom(ctx context.Context, c *bind.Copy) (string, error) {
 	if s.state.Modes().ReadOnly && !c.Table.Temporary() {
 		return "", sqlstate.New(sqlstate.ReadOnlyTransaction, "cannot execute COPY FROM in a read-only transaction")
 	}
+	if err := s.underProtocol(c.Insert); err != nil {
+		return "", err
+	}
 	p := &plan.Plan{Bound: c.Insert, Private: true}
 	if err := s.compile(ctx, p, c.Insert, s.planRoom(ctx)); err != nil {
 		return "", err

@@ -198,6 +198,8 @@ ALTER TABLE R ALTER COLUMN C SET GENERATED ALWAYS
 ALTER TABLE R ALTER COLUMN C SET INCREMENT 2
 ALTER TABLE R SET (fillfactor = 50)
 ALTER TABLE R RESET (fillfactor)
+ALTER TABLE R SET (commit_protocol = fast_paxos)
+ALTER TABLE R RESET (commit_protocol)
 ALTER VIEW R SET (security_invoker = true)
 ALTER VIEW R RESET (security_invoker)
 ALTER TABLE R SET SCHEMA public

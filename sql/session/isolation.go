@@ -23,9 +23,14 @@ func (s *Session) setModes(m parse.TxnModes) error {
 	if err != nil {
 		return err
 	}
+	if m.Isolation != "" && mode.Isolation != kv.ReadCommitted && s.leaderless {
+		return errWeaker("the tables that it has used", mode)
+	}
 	s.state.SetModes(mode)
 	if s.tx != nil {
-		if !started && !s.tx.Historical() {
+		if mode.Declared {
+			s.tx.Declare(mode.Isolation)
+		} else if !started && !s.tx.Historical() {
 			s.tx.SetIsolation(mode.Isolation)
 		}
 		s.tx.SetReadOnly(mode.ReadOnly)

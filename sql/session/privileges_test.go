@@ -210,6 +210,7 @@ var touches = []touch{
 	{name: "comment on a column", sql: "COMMENT ON COLUMN app.t.v IS 'x'", by: "owner"},
 	{name: "analyze", covers: []string{"parse.Analyze"}, sql: "ANALYZE app.t", by: "owner", skips: true, outside: true},
 	{name: "set statistics", covers: []string{"parse.AlterStorage"}, sql: "ALTER TABLE app.t ALTER COLUMN v SET STATISTICS 10", by: "owner"},
+	{name: "set commit protocol", sql: "ALTER TABLE app.t SET (commit_protocol = 'leader')", by: "owner", ours: "commit protocols"},
 	{name: "index parameters", sql: "ALTER INDEX app.t_v SET (fillfactor = 50)", by: "owner"},
 	{name: "database options", covers: []string{"parse.AlterDatabase"}, sql: "ALTER DATABASE defaultdb CONNECTION LIMIT -1", by: "super", noSchema: true},
 	{name: "vacuum", covers: []string{"parse.Vacuum"}, sql: "VACUUM app.t", by: "owner", skips: true, outside: true},

@@ -545,6 +545,9 @@ func sendRows(ctx context.Context, out result.Results, cur portal.Rows, cols []r
 // its tables were defined differently; if the client has been told of the plan's columns, the other one has the same.
 func (s *Session) prepareQuery(ctx context.Context, p *plan.Plan, params []types.Datum, told bool) (*plan.Plan, error) {
 	q := p.Query
+	if err := s.underProtocol(q); err != nil {
+		return nil, err
+	}
 	if q.Writes {
 		s.state.Writes()
 		if err := s.portals.Freeze(ctx); err != nil {

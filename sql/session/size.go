@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/catalog"
@@ -97,7 +98,11 @@ func (e *environment) spanSize(ctx context.Context, t *catalog.Table, span keys.
 		return e.temporarySize(ctx, span)
 	}
 	// The count reads at a fixed timestamp, and so never has to run again.
-	tx := e.s.srv.DB.Begin(txn.TxnOptions{Name: "size", ReadOnly: true, LockTimeout: countedWait, AsOf: e.s.srv.Clock.Now()})
+	o := txn.TxnOptions{Name: "size", ReadOnly: true, LockTimeout: countedWait, AsOf: e.s.srv.Clock.Now()}
+	if t.Leaderless() { // its ranges have no past
+		o.AsOf, o.Isolation = clock.Timestamp{}, kv.ReadCommitted
+	}
+	tx := e.s.srv.DB.Begin(o)
 	defer tx.Rollback(ctx)
 	bytes, rows, whole := read(tx.Scan)
 	if whole {

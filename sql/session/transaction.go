@@ -27,6 +27,8 @@ type transaction struct {
 	txnStart   time.Time
 	// bound is what the transaction negotiates its read timestamp within, as long as it has none.
 	bound *bound
+	// leaderless says that a statement has used a table without leaseholders at a level of isolation that is only the server's default.
+	leaderless bool
 }
 
 // savepoint has the positions of all parts to which ROLLBACK TO returns.
@@ -52,13 +54,17 @@ func (s *settings) defaultModes() txnstate.Modes {
 	return txnstate.Modes{
 		ReadOnly:   s.setting("default_transaction_read_only") == "on" || s.usesFollowers(),
 		Deferrable: s.setting("default_transaction_deferrable") == "on",
-	}.WithIsolation(s.setting("default_transaction_isolation"))
+		Declared:   s.params.IsSet(defaultIsolation) || s.params.Fallback(defaultIsolation) != parameter.Find(defaultIsolation).Default,
+	}.WithIsolation(s.setting(defaultIsolation))
 }
+
+const defaultIsolation = "default_transaction_isolation"
 
 func (s *Session) openTxn(st txnstate.State, m txnstate.Modes) {
 	s.tx = s.srv.DB.Begin(s.options(m))
 	s.beginCatalog()
 	s.state.Begin(st, m)
+	s.leaderless = false
 	s.txnStart = s.srv.Host.Clock.Now()
 	s.params.Begin()
 	s.replay.Forget()
@@ -75,7 +81,7 @@ func (s *Session) beginCatalog() {
 }
 
 func (s *Session) options(m txnstate.Modes) txn.TxnOptions {
-	o := txn.TxnOptions{Isolation: m.Isolation, ReadOnly: m.ReadOnly, LockTimeout: s.duration("lock_timeout")}
+	o := txn.TxnOptions{Isolation: m.Isolation, Declared: m.Declared, ReadOnly: m.ReadOnly, LockTimeout: s.duration("lock_timeout")}
 	if s.usesFollowers() {
 		o.AsOf = s.followerTimestamp()
 	}

@@ -568,6 +568,9 @@ func options(t *catalog.Table) string {
 	for _, k := range slices.Sorted(maps.Keys(t.Options)) {
 		out = append(out, k+"="+t.Options[k])
 	}
+	if t.Protocol != 0 {
+		out = append(out, catalog.ProtocolOption+"='"+t.Protocol.String()+"'")
+	}
 	if k := t.Inferred(); k != nil {
 		out = append(out, catalog.InferRegion+"="+Quote(k.Name))
 	}

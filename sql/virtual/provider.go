@@ -147,6 +147,8 @@ type Violation struct {
 	Start     []byte
 	Forbidden []kv.NodeID
 	Missing   []string
+	// Protocol is the commit protocol that the range is to have and has not; empty: it has it.
+	Protocol string
 }
 
 // ClockRow is one node's clock: Offset is how far it is ahead of the answering node's, with an error of at most Error.

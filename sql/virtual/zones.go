@@ -307,6 +307,9 @@ func internalViolations(r *reading) error {
 		for _, m := range v.Missing {
 			what = append(what, "too few replicas for "+m)
 		}
+		if v.Protocol != "" {
+			what = append(what, "the commit protocol is not "+v.Protocol)
+		}
 		for _, w := range what {
 			if g.violation = w; counts[g] == 0 {
 				order = append(order, g)

@@ -466,7 +466,7 @@ func (t *Txn) RenewIndex(ctx context.Context, table *catalog.Table, x *catalog.I
 }
 
 // PrivateSpan implements txn.PrivateSpans: the data of tables and indexes that the transaction itself has made, under
-// identities that are given out once.
+// identities that are given out once. Only a leaseholder loads rows.
 func (t *Txn) PrivateSpan(k keys.Key) (keys.Span, bool) {
 	if len(t.edits) == 0 {
 		return keys.Span{}, false
@@ -476,7 +476,7 @@ func (t *Txn) PrivateSpan(k keys.Key) (keys.Span, bool) {
 		return keys.Span{}, false
 	}
 	e, ok := t.edits[catalog.ID(table)]
-	if !ok || e.now.Table == nil || e.now.Table.Dropped || e.now.Table.Index(catalog.IndexID(index)) == nil {
+	if !ok || e.now.Table == nil || e.now.Table.Dropped || e.now.Table.Leaderless() || e.now.Table.Index(catalog.IndexID(index)) == nil {
 		return keys.Span{}, false
 	}
 	if _, own := t.own[ownIndex{catalog.ID(table), catalog.IndexID(index)}]; e.base != nil && !own {

@@ -16,6 +16,7 @@ import (
 
 	"meridian/encoding"
 	"meridian/keys"
+	"meridian/kv"
 	"meridian/placement"
 	"meridian/sql/catalog"
 	"meridian/sql/types"
@@ -67,6 +68,9 @@ func describeZone(z placement.Zone) string {
 	}
 	if z.GlobalReads {
 		out += "; global reads"
+	}
+	if z.Protocol != kv.Leader {
+		out += "; " + z.Protocol.String()
 	}
 	if ttl := placement.DefaultZone().GCTTL; z.GCTTL != ttl {
 		out += fmt.Sprint("; gc ", z.GCTTL)

@@ -9,6 +9,7 @@ import (
 
 	"meridian/encoding"
 	"meridian/keys"
+	"meridian/kv"
 	"meridian/placement"
 	"meridian/sql/catalog"
 )
@@ -110,6 +111,25 @@ func Spans(c Catalogue, cluster placement.Zone) []Span {
 type builder struct {
 	spans   []Span
 	cluster placement.Zone
+	// protocol is that of the keys that come next.
+	protocol kv.Protocol
+}
+
+// zone is a configuration of keys of a table.
+func (b *builder) zone(c *catalog.ZoneConfig) placement.Zone {
+	z := Zone(c, b.cluster)
+	if z.Protocol = b.protocol; z.Protocol != kv.Leader {
+		z.GlobalReads = false // only a leaseholder can close a timestamp ahead
+	}
+	return z
+}
+
+// protocol is the commit protocol that the ranges of a table are to have. Those of a dropped one go back to the leader's, under which its data is removed.
+func protocol(t *catalog.Table) kv.Protocol {
+	if t.Dropped && !t.Reserved {
+		return kv.Leader
+	}
+	return kv.Protocol(t.Protocol)
 }
 
 // begin says that a configuration holds from a key on.
@@ -132,15 +152,28 @@ func (b *builder) table(db *catalog.Database, t *catalog.Table) {
 		return t.Zone.Over(Table(db, t).Over(db.Zone.Over(Database(db))))
 	}
 	table := around(t)
-	b.begin(keys.TableKey(t.ID), Zone(table, b.cluster))
+	// Keys of the table that no index has, or has any more, are the leader's. Among them is the one by which the table is locked (lease.L6).
+	own := protocol(t)
+	b.protocol = kv.Leader
+	b.begin(keys.TableKey(t.ID), b.zone(table))
 	for _, x := range byID(t) {
+		if b.protocol = own; t.Index(x.ID) == nil {
+			b.protocol = kv.Leader
+		}
 		if x.Placed == nil {
 			b.index(db, t, x, table)
-			continue
+		} else {
+			other := *t
+			other.Locality, other.RegionColumn = x.Placed.Locality, x.Placed.Column
+			b.index(db, &other, x, around(&other))
 		}
-		other := *t
-		other.Locality, other.RegionColumn = x.Placed.Locality, x.Placed.Column
-		b.index(db, &other, x, around(&other))
+		if own != kv.Leader {
+			b.protocol = kv.Leader
+			b.begin(keys.IndexSpan(t.ID, x.ID).End, b.zone(table))
+		}
+	}
+	if b.protocol = kv.Leader; own != kv.Leader {
+		b.begin(keys.TableSpan(t.ID).End, b.cluster)
 	}
 }
 
@@ -150,7 +183,7 @@ func (b *builder) index(db *catalog.Database, t *catalog.Table, x *catalog.Index
 	rows := db.MultiRegion() && t.Locality.Kind == catalog.RegionalByRow && column != nil && column.Type.Enum != nil
 	index, start := x.Zone.Over(table), keys.IndexPrefix(t.ID, x.ID)
 	if !rows || len(x.Columns) == 0 || x.Columns[0] != (catalog.IndexColumn{Column: t.RegionColumn}) {
-		b.begin(start, Zone(index, b.cluster))
+		b.begin(start, b.zone(index))
 		b.partitions(x, start, index)
 		return
 	}
@@ -160,7 +193,7 @@ func (b *builder) index(db *catalog.Database, t *catalog.Table, x *catalog.Index
 		if i > 0 {
 			at = encoding.AppendInt(start[:len(start):len(start)], v.Place, encoding.Ascending)
 		}
-		b.begin(at, Zone(x.PartitionZones[v.Label].Over(Partition(db, v.Label).Over(index)), b.cluster))
+		b.begin(at, b.zone(x.PartitionZones[v.Label].Over(Partition(db, v.Label).Over(index))))
 	}
 }
 
@@ -197,7 +230,7 @@ func (b *builder) partitions(x *catalog.Index, start keys.Key, index *catalog.Zo
 		if i > 0 && at.Equal(ends[i-1]) || !at.Less(start.PrefixEnd()) {
 			continue
 		}
-		b.begin(at, Zone(deepest(all, at).zone, b.cluster))
+		b.begin(at, b.zone(deepest(all, at).zone))
 	}
 }
 

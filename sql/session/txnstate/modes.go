@@ -13,6 +13,8 @@ type Modes struct {
 	Isolation  kv.Isolation
 	ReadOnly   bool
 	Deferrable bool
+	// Declared says that the level was asked for, by the session or the transaction: it is not the server's default.
+	Declared bool
 	// Uncommitted: READ COMMITTED was requested under the name READ UNCOMMITTED.
 	Uncommitted bool
 }
@@ -53,6 +55,7 @@ func (m Modes) IsolationShown() string {
 func (m Modes) With(ask parse.TxnModes) Modes {
 	if ask.Isolation != "" {
 		m = m.WithIsolation(ask.Isolation)
+		m.Declared = true
 	}
 	if ask.ReadOnly != nil {
 		m.ReadOnly = *ask.ReadOnly

@@ -1,0 +1,277 @@
+package schemachange
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sql/bind"
+	"meridian/sql/catalog"
+	"meridian/sql/catalog/lease"
+	"meridian/sql/catalog/region"
+	"meridian/sql/job"
+	"meridian/sql/sqlstate"
+	"meridian/version"
+)
+
+// The commit protocol of a table is a part of the configuration of its ranges (sql/catalog/region), which stores follow. A new table has no row before its ranges have the
+// protocol (docs/decisions/0012-regions.md, rule 3). ALTER TABLE ... SET (commit_protocol) publishes the descriptor first: from then on the stores change range by range,
+// while transactions use the table, and a job waits for them.
+//
+//	schemachange.SC11: A change that reads all rows of a table, or adds entries for rows that are there, relies on leaseholders: it sees each row whose writer does not know of the
+//	    change, and orders itself with the others. Ranges of another protocol answer from the nearest replica, which may lack the newest rows. So such changes are refused
+//	    as long as a range of the table may have another protocol: Table.Leaderless counts the ranges that the last change of the protocol has not reached.
+
+// jobProtocol waits until the ranges of a table have its commit protocol.
+const jobProtocol = "commit protocol"
+
+type protocolPayload struct{ Table catalog.ID }
+
+// excluded says that a table's commit protocol excludes something.
+func excluded(t *catalog.Table, what string) *sqlstate.Error {
+	p := t.Protocol
+	if p == 0 {
+		return sqlstate.New(sqlstate.FeatureNotSupported, "%s is not supported for table \"%s\" while its commit protocol is being changed", what, t.Name)
+	}
+	return sqlstate.New(sqlstate.FeatureNotSupported, "%s is not supported for table \"%s\", whose commit protocol is %s", what, t.Name, p)
+}
+
+// asLeader is the end of a hint: how something is possible that the protocol excludes.
+func asLeader(t *catalog.Table) string {
+	return fmt.Sprintf("ALTER TABLE %s SET (%s = 'leader') first, and set it back afterwards.", quoteIdent(t.Name), catalog.ProtocolOption)
+}
+
+// fitsProtocol refuses a table, as it will be, of which its commit protocol excludes something.
+func (c *change) fitsProtocol(t *catalog.Table, db *catalog.Database) error {
+	for i := range t.Foreign {
+		if err := c.mayLink(t, &t.Foreign[i]); err != nil {
+			return err
+		}
+	}
+	if t.Protocol == catalog.CommitProtocol(kv.Leader) {
+		return nil
+	}
+	if !c.o.Leases.Active(version.FastPaxos) {
+		return sqlstate.New(sqlstate.FeatureNotSupported, "there is no commit protocol %s before the upgrade of the cluster is finalized", t.Protocol).
+			WithHint("Finalize it by meridian upgrade finalize, when all nodes have the later binary.")
+	}
+	without := "Leave out " + catalog.ProtocolOption + ", or "
+	for i := range t.Indexes {
+		switch x := &t.Indexes[i]; {
+		case x.Deferrable:
+			return excluded(t, "a deferrable key").WithHint("%smake the key NOT DEFERRABLE.", without)
+		case x.Unique && x.Implicit > 0 && !t.SkipsUniqueChecks():
+			return excluded(t, "a key that is unique in all regions").
+				WithDetail("Rows of other regions can't be looked for at the commit timestamp.").
+				WithHint("%sput the region column into the keys of the table (REGIONAL BY ROW AS).", without)
+		}
+	}
+	if len(t.ReferencedBy) > 0 {
+		return excluded(t, "a foreign key that refers to it").WithHint("%sdrop the foreign keys first.", without)
+	}
+	// The configurations as the leader protocol would have them: what others can't have is left out of theirs.
+	led := *t
+	led.Protocol = 0
+	for _, s := range region.TableSpans(db, &led, c.view.Zones(), c.cluster()) {
+		z := s.Zone
+		switch n := z.Voters(); {
+		case z.GlobalReads:
+			return excluded(t, "LOCALITY GLOBAL").
+				WithDetail("Only a leaseholder can close timestamps ahead of the clock.").
+				WithHint("%schoose another locality, and no global_reads in the zone configuration.", without)
+		case z.Witnesses() > 0:
+			return excluded(t, "a witness region").
+				WithDetail("A witness votes by the log of a leaseholder, and has no rows.").
+				WithHint("%sALTER DATABASE %s DROP WITNESS REGION.", without, quoteIdent(db.Name))
+		case n < 3 || n%2 == 0:
+			return sqlstate.New(sqlstate.InvalidParameterValue, "table \"%s\" can't have the commit protocol %s with %d voters", t.Name, t.Protocol, n).
+				WithDetail("Any two fast quorums and a classic one have to share a replica. Of 3 voters a fast quorum has 3, of 5 it has 4, of 7 it has 6.").
+				WithHint("Set num_voters of the zone configuration to 3, 5 or 7.")
+		}
+	}
+	return nil
+}
+
+// databaseFits is fitsProtocol for all tables of a database whose configuration has been changed.
+func (c *change) databaseFits(id catalog.ID) error {
+	d := c.Catalog.Descriptor(id)
+	if d == nil || d.Database == nil {
+		return nil
+	}
+	return c.Catalog.EachRelation(id, func(t *catalog.Table) error {
+		if now := c.current(t.ID); now != nil && now.Kind == catalog.KindTable && now.Protocol != 0 {
+			return c.fitsProtocol(now, d.Database)
+		}
+		return nil
+	})
+}
+
+// databasesFit is databaseFits for all databases.
+func (c *change) databasesFit() error {
+	dbs, err := c.view.Databases(c.ctx)
+	for _, d := range dbs {
+		if err == nil {
+			err = c.databaseFits(d.ID)
+		}
+	}
+	return err
+}
+
+// mayLink refuses a foreign key from or to a table without leaseholders: the rows that it needs can't be kept until the commit.
+func (c *change) mayLink(t *catalog.Table, k *catalog.ForeignKey) error {
+	const hint = "Neither of the tables of a foreign key may have another commit protocol than leader."
+	if t.Leaderless() {
+		return excluded(t, "a foreign key").WithHint(hint)
+	}
+	if ref := c.current(k.RefTable); ref != nil && ref.Leaderless() {
+		return excluded(ref, "a foreign key that refers to it").WithHint(hint)
+	}
+	return nil
+}
+
+// underProtocol refuses actions on a table without leaseholders that read all of its rows (schemachange.SC11), before anything is locked.
+func (c *change) underProtocol(s *bind.AlterTable) error {
+	t := c.current(s.Table.ID)
+	if t == nil || t.Kind != catalog.KindTable {
+		return nil
+	}
+	sets := slices.ContainsFunc(s.Actions, func(a bind.AlterAction) bool { _, ok := a.(*bind.SetProtocol); return ok })
+	if sets && len(s.Actions) > 1 {
+		return sqlstate.New(sqlstate.FeatureNotSupported, "%s can't be changed together with other actions", catalog.ProtocolOption).
+			WithHint("Use a statement of its own for each.")
+	}
+	if !t.Leaderless() || c.isNew(t) {
+		return nil
+	}
+	refuse := func(what string) error { return excluded(t, what).WithHint("%s", asLeader(t)) }
+	if c.dropsKey(t, s.Actions) {
+		return refuse("a change of the primary key")
+	}
+	for _, action := range s.Actions {
+		switch a := action.(type) {
+		case *bind.AddConstraint:
+			switch {
+			case a.Constraint.Kind == bind.ForeignKey:
+				return excluded(t, "a foreign key").WithHint("Neither of the tables of a foreign key may have another commit protocol than leader.")
+			case a.Constraint.Kind != bind.Check:
+				return refuse("another unique key")
+			case !a.Constraint.NotValid:
+				return refuse("a check of the rows that are there")
+			}
+		case *bind.ValidateConstraint, *bind.SetNotNull:
+			return refuse("a check of the rows that are there")
+		case *bind.AlterPrimaryKey:
+			return refuse("a change of the primary key")
+		case *bind.AddColumn:
+			if c.fills(&a.Column) != "" {
+				return refuse("a column with another value in each row")
+			}
+		case *bind.AlterColumnType:
+			if col := t.ColumnByName(a.Column); col == nil || !a.Plain || !compatible(col.Type, a.Type) || checked(t, col) {
+				return refuse("a change of type that rewrites rows")
+			}
+		}
+	}
+	return nil
+}
+
+// mayChangeLeaderless refuses what the actions of a statement have made of a table without leaseholders, if that reads rows (schemachange.SC11) or is excluded.
+func (c *change) mayChangeLeaderless(t *catalog.Table) error {
+	if !t.Leaderless() || t.Kind != catalog.KindTable {
+		return nil
+	}
+	d := c.Catalog.Descriptor(t.Database)
+	if d == nil || d.Database == nil {
+		return nil
+	}
+	reads := t.Rewrite != nil || t.Relocation != nil || slices.ContainsFunc(t.Mutations, func(m catalog.Mutation) bool {
+		return m.Job == 0 && !m.Drop && m.Kind != catalog.MutateColumn
+	})
+	if reads && !c.isNew(t) {
+		return excluded(t, "a change that reads all rows").WithHint("%s", asLeader(t))
+	}
+	return c.fitsProtocol(t, d.Database)
+}
+
+// setProtocol is ALTER TABLE ... SET (commit_protocol = ...), and RESET.
+func (c *change) setProtocol(t *catalog.Table, to catalog.CommitProtocol) error {
+	if to != 0 && (t.Kind != catalog.KindTable || t.Materialized || t.Temporary()) {
+		return excluded(&catalog.Table{Name: t.Name, Protocol: to}, described(t)).WithHint("Only ordinary tables have another commit protocol than leader.")
+	}
+	if t.Protocol == to && !t.Reprotocol {
+		return nil
+	}
+	if !c.isNew(t) && !c.Alone {
+		return sqlstate.New(sqlstate.ActiveTransaction, "ALTER TABLE ... SET (%s) cannot run inside a transaction block", catalog.ProtocolOption)
+	}
+	if slices.ContainsFunc(t.Mutations, func(m catalog.Mutation) bool { return m.Job != 0 }) || t.Relocation != nil {
+		return c.Catalog.JobFirst(t.ID)
+	}
+	d := c.Catalog.Descriptor(t.Database)
+	if d == nil || d.Database == nil {
+		return sqlstate.New(sqlstate.InternalError, "schemachange: a table without a database: %s", t.Name)
+	}
+	for i := range t.Foreign {
+		if to != 0 {
+			return excluded(&catalog.Table{Name: t.Name, Protocol: to}, "foreign key "+t.Foreign[i].Name).WithHint("Drop it first.")
+		}
+	}
+	next := *t
+	next.Protocol = to
+	if err := c.fitsProtocol(&next, d.Database); err != nil {
+		return err
+	}
+	if t.Protocol = to; c.isNew(t) {
+		return c.reserve(t)
+	}
+	t.Reprotocol = true
+	return c.awaitProtocol(t)
+}
+
+// awaitProtocol makes the statement wait, after its commit, until the ranges of a table have its protocol.
+func (c *change) awaitProtocol(t *catalog.Table) error {
+	if c.o.Jobs == nil {
+		t.Reprotocol = false
+		return nil
+	}
+	id, err := c.o.Jobs.Create(c.ctx, c.Txn, job.Spec{Type: jobProtocol, Description: fmt.Sprintf("gives the ranges of %s the commit protocol %s", t.Name, t.Protocol),
+		Payload: protocolPayload{t.ID}})
+	if err != nil {
+		return err
+	}
+	c.Catalog.AfterCommit(func(ctx context.Context) error { return c.o.Jobs.Run(ctx, id) })
+	return nil
+}
+
+// reprotocol is the job that waits for the ranges of a table.
+func (e *Executor) reprotocol(ctx context.Context, r *job.Run) error {
+	var p protocolPayload
+	if err := r.Payload(&p); err != nil {
+		return err
+	}
+	d := e.o.Leases.Snapshot().Descriptor(p.Table)
+	if d == nil || d.Table == nil || d.Table.Dropped {
+		return nil
+	}
+	t := d.Table
+	if err := e.o.Leases.Everywhere(ctx, catalog.Dependency{ID: t.ID, Version: t.Version}); err != nil {
+		return err
+	}
+	left, err := e.conform(ctx, []keys.Span{keys.TableSpan(t.ID)}, func(f float64) error { return r.Checkpoint(ctx, 0.9*f, nil) })
+	if err != nil {
+		return err
+	}
+	if left > 0 {
+		return sqlstate.New(sqlstate.ObjectNotInPrerequisite, "%d ranges of table \"%s\" have not got the commit protocol %s yet", left, t.Name, t.Protocol).
+			WithDetail("The change is in force, and the stores go on with it.").
+			WithHint("Run the statement again to wait for it. See meridian_internal.constraint_violations for what is missing.")
+	}
+	return e.edit(ctx, t.ID, func(_ *lease.Txn, now *catalog.Table) error {
+		if now.Protocol == t.Protocol {
+			now.Reprotocol = false
+		}
+		return nil
+	})
+}
