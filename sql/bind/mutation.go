@@ -286,8 +286,10 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 	c := &exprContext{scope: sc, clause: "UPDATE"}
 	var rows []opt.ProjectItem
 	set := b.assignments(n.Exprs, t, c, &rows)
+	var where scalar.Expr
 	if n.Where != nil {
-		rel = filter(rel, b.boolean(&exprContext{scope: sc, clause: "WHERE"}, n.Where.Expr))
+		where = b.boolean(&exprContext{scope: sc, clause: "WHERE"}, n.Where.Expr)
+		rel = filter(rel, where)
 	}
 	rel = b.mutationOrder(rel, n.OrderBy, n.Limit, sc)
 	if len(rows) > 0 {
@@ -298,6 +300,7 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 		sortIDs(p.Pass)
 		rel = p
 	}
+	asked := set
 	set = b.onUpdate(t, set, nil)
 	u := &opt.Update{Table: t, Old: old}
 	p := &opt.Project{Input: rel}
@@ -342,6 +345,16 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 	var row *scope
 	u.New, row = b.newRow(t, alias)
 	u.Checks = b.checks(t, u.New, alias)
+	reads := ""
+	switch {
+	case returns(n.Returning):
+		reads = "RETURNING reads the new row"
+	case len(n.From) > 0:
+		reads = "FROM joins other rows"
+	case len(n.OrderBy) > 0 || n.Limit != nil || len(rows) > 0:
+		reads = "the rows, or what they are set to, come from a query"
+	}
+	b.commuting(u, asked, all, where, reads)
 	// RETURNING sees the new row and the columns of FROM.
 	rs := &scope{parent: sc.parent, level: sc.level, ctes: sc.ctes}
 	rs.add(row)

@@ -1,10 +1,8 @@
 package bind
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+	"slices"
 
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
@@ -36,11 +34,7 @@ func (b *builder) rowStatement(n tree.Statement, sc *scope, tag *string) output 
 		set("DELETE")
 		return b.delete(n, sc)
 	}
-	err := sqlstate.New(sqlstate.FeatureNotSupported, "this statement is not supported here: %s", n.StatementTag())
-	if strings.HasPrefix(n.StatementTag(), "SHOW") {
-		err = err.WithHint("The views of meridian_internal and pg_catalog have what SHOW shows, such as meridian_internal.jobs.")
-	}
-	raise(err)
+	b.fail(sqlstate.FeatureNotSupported, nil, "this statement is not supported here: %s", n.StatementTag())
 	return output{}
 }
 

@@ -7,6 +7,7 @@ import (
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
 	"meridian/sql/types"
+	"meridian/txn"
 )
 
 // changeOp is the common part of UPDATE and DELETE: the input yields rows of one table with their present columns, and each is
@@ -29,6 +30,8 @@ type updateOp struct {
 	notNull []int
 	checks  []checkSpec
 	changed []*indexWriter
+	// commutes are the assigned columns, if the row is only added to.
+	commutes []opt.Commuting
 }
 
 // deleteOp runs DELETE.
@@ -115,6 +118,7 @@ func (b *builder) update(n *opt.UpdateNode, at place) (op, error) {
 	if o.checks, err = b.checks(s.Checks, l); err != nil {
 		return nil, err
 	}
+	o.commutes = s.Commutes
 	o.returning, err = b.returning(s.Returning, n.Cols, l)
 	return o, err
 }
@@ -255,6 +259,7 @@ func (it *updateIter) update(row types.Row) (types.Row, error) {
 		return nil, err
 	}
 	after := it.comb[:width]
+	it.m.sums = deltas(o.commutes, o.w.table, it.before, after)
 	if err := it.m.change(o.w, o.changed, it.before, after); err != nil {
 		return nil, err
 	}
@@ -262,6 +267,19 @@ func (it *updateIter) update(row types.Row) (types.Row, error) {
 		return nil, err
 	}
 	return it.comb, it.m.outgoing(o.w, after, it.before)
+}
+
+// deltas are what an update adds to a row; nil: it replaces it.
+func deltas(cols []opt.Commuting, t *catalog.Table, before, after types.Row) []txn.Delta {
+	out := make([]txn.Delta, 0, len(cols))
+	for _, c := range cols {
+		was, is := before[c.Ordinal], after[c.Ordinal]
+		if was.IsNull() || is.IsNull() {
+			return nil
+		}
+		out = append(out, txn.Delta{Column: uint32(t.Columns[c.Ordinal].ID), Amount: is.Int() - was.Int(), Min: c.Min, Max: c.Max})
+	}
+	return out
 }
 
 type deleteIter struct{ changeIter }

@@ -198,6 +198,8 @@ type mutation struct {
 	looks     []look
 	mine      map[string]bool
 	unchecked map[*indexWriter]bool
+	// sums are what the running update adds to its row; nil: it replaces the row.
+	sums []txn.Delta
 }
 
 // move is a key that a row gave up, or took.
@@ -454,6 +456,10 @@ func (m *mutation) change(w *tableWriter, indexes []*indexWriter, before, after 
 			}
 			// An index that is being filled may lack the entry, and never get it from the backfill, if the row moves in the primary index to where the
 			// backfill has been (exec.X2).
+			if len(m.sums) > 0 && iw.index.Primary {
+				m.batch.PutSum(newKey, v, m.sums)
+				continue
+			}
 			m.batch.Put(newKey, v)
 		default:
 			if was {

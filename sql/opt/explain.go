@@ -350,6 +350,11 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 			parts = append(parts, n.Stmt.Table.Columns[s.Ordinal].Name)
 		}
 		add("set", strings.Join(parts, ", "))
+		if n.Stmt.Physical != "" {
+			add("replaces the row", n.Stmt.Physical)
+		} else if len(n.Stmt.Commutes) > 0 {
+			add("commutes", n.Stmt.commutes())
+		}
 		input(n.Input)
 	case *DeleteNode:
 		name = "delete " + n.Stmt.Table.Name

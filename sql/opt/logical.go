@@ -319,6 +319,15 @@ type Update struct {
 	// New are the columns under which RETURNING and checks see the row as written.
 	New       []ColumnID
 	Returning []ProjectItem
+	// Commutes are the assigned columns if each is only added to, in a table whose commit protocol makes use of that; else Physical says why it can't.
+	Commutes []Commuting
+	Physical string
+}
+
+// Commuting is a column that an UPDATE only adds to, with the bounds that the column has to keep.
+type Commuting struct {
+	Ordinal  int
+	Min, Max int64
 }
 
 // SetColumn assigns the input's column to a table column, by ordinal.
