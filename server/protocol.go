@@ -1,6 +1,8 @@
 package server
 
 import (
+	"maps"
+
 	"meridian/clock"
 	"meridian/commit"
 	"meridian/host"
@@ -41,7 +43,14 @@ func (n *Node) makeProtocols() {
 	n.protocols = protocols{rangeserver.Registry{}, map[kv.Protocol]txn.Protocol{}, commit.Finishers{kv.Leader: commit.Intents(n.router)}}
 	lent := Lent{Host: n.host, Clock: n.clock, Router: n.router, NodeID: n.NodeID,
 		Finishers: func() commit.Finishers { return n.protocols.finishers }}
-	for p, protocol := range n.o.Protocols {
+	all := maps.Clone(n.o.Protocols)
+	if all == nil {
+		all = Registry{}
+	}
+	if all[kv.FastPaxos] == nil {
+		all[kv.FastPaxos] = fastPaxos
+	}
+	for p, protocol := range all {
 		made := protocol(lent)
 		n.protocols.ranges[p], n.protocols.gateways[p], n.protocols.finishers[p] = made.Ranges, made.Gateway, made.Gateway
 	}
