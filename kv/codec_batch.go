@@ -174,6 +174,8 @@ func appendRequest(b []byte, r Request) []byte {
 		return someSpan(wire.Uint(wire.Bytes(b, 1, r.Key), 3, uint64(r.Target)), 5, &r.Of)
 	case *AdminSetProtocolRequest:
 		return someSpan(wire.Uint(wire.Bytes(b, 1, r.Key), 3, uint64(r.Protocol)), 5, &r.Within)
+	case *AdminRecallRequest:
+		return wire.Bytes(wire.Uint(wire.Bytes(b, 1, r.Key), 3, uint64(r.Protocol)), 5, r.Body)
 	case *RangeInfoRequest:
 		return wire.Bytes(b, 1, r.Key)
 	case *RecoverTxnRequest:
@@ -302,6 +304,10 @@ func readRequest(r *wire.Reader, s *requestSlabs, left int) Request {
 	case MethodAdminSetProtocol:
 		q := &AdminSetProtocolRequest{}
 		readAdminSetProtocol(r, q)
+		return q
+	case MethodAdminRecall:
+		q := &AdminRecallRequest{}
+		readAdminRecall(r, q)
 		return q
 	case MethodRangeInfo:
 		q := &RangeInfoRequest{}
@@ -754,6 +760,21 @@ func readAdminSetProtocol(r *wire.Reader, q *AdminSetProtocolRequest) {
 			q.Protocol = readProtocol(r)
 		case 5:
 			readSpan(r, &q.Within)
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readAdminRecall(r *wire.Reader, q *AdminRecallRequest) {
+	for m := r.Open("kv.AdminRecallRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 3:
+			q.Protocol = readProtocol(r)
+		case 5:
+			q.Body = r.Bytes()
 		default:
 			r.Skip()
 		}

@@ -122,6 +122,7 @@ var (
 		func() Request { return &ClearRequest{} },
 		func() Request { return &ProtocolRequest{} },
 		func() Request { return &AdminSetProtocolRequest{} },
+		func() Request { return &AdminRecallRequest{} },
 		func() Request { return &NegotiateRequest{} },
 	}
 	responses = []func() Response{
@@ -340,6 +341,7 @@ var messages = []wiretest.Message{
 	wiretest.Of("kv.ProtocolError", wiretest.Skips, errorOf[ProtocolError], readProtocolError, proper),
 	wiretest.Of("kv.GenerationError", wiretest.Skips, errorOf[GenerationError], readGenerationError, proper),
 	wiretest.Of("kv.AdminSetProtocolRequest", wiretest.Skips, requestOf[AdminSetProtocolRequest], readAdminSetProtocol, proper),
+	wiretest.Of("kv.AdminRecallRequest", wiretest.Skips, requestOf[AdminRecallRequest], readAdminRecall, proper),
 	wiretest.Of("kv.AdminSetProtocolResponse", wiretest.Skips, responseOf[AdminSetProtocolResponse], readAdminSetProtocolResponse, proper),
 	wiretest.Of("kv.UnreadableError", wiretest.Skips, errorOf[UnreadableError], readUnreadableError, proper),
 	wiretest.Of("kv.ProtocolRefusedError", wiretest.Skips, errorOf[ProtocolRefusedError], readProtocolRefusedError, proper),

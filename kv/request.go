@@ -211,6 +211,7 @@ const (
 	MethodProtocol
 	MethodAdminSetProtocol
 	MethodNegotiate
+	MethodAdminRecall
 )
 
 // GetRequest reads one key, and locks it if Lock says so, also when there is no value.
@@ -569,6 +570,15 @@ type AdminSetProtocolRequest struct {
 // AdminSetProtocolResponse has the range as it is now, with the protocol that was asked for.
 type AdminSetProtocolResponse struct{ Desc RangeDescriptor }
 
+// AdminRecallRequest asks the range that contains Key, which had Protocol earlier and has another one now, what it keeps of that time: the outcome
+// of a transaction whose gateway was not told before the change (rangeserver.Protocol.Recall). It is answered by the leaseholder with a ProtocolResponse, whose body the protocol
+// knows. ProtocolError: the range has that protocol now.
+type AdminRecallRequest struct {
+	Key      keys.Key
+	Protocol Protocol
+	Body     []byte
+}
+
 // RangeInfoRequest asks the range that contains Key about itself.
 type RangeInfoRequest struct{ Key keys.Key }
 
@@ -765,6 +775,7 @@ func (r *AdminMergeRequest) Span() keys.Span          { return point(r.Key) }
 func (r *AdminChangeReplicasRequest) Span() keys.Span { return point(r.Key) }
 func (r *AdminTransferLeaseRequest) Span() keys.Span  { return point(r.Key) }
 func (r *AdminSetProtocolRequest) Span() keys.Span    { return point(r.Key) }
+func (r *AdminRecallRequest) Span() keys.Span         { return point(r.Key) }
 func (r *RangeInfoRequest) Span() keys.Span           { return point(r.Key) }
 func (r *RecoverTxnRequest) Span() keys.Span          { return point(r.Txn.Anchor) }
 func (r *SubsumeRequest) Span() keys.Span             { return point(r.Key) }
@@ -814,6 +825,7 @@ func (*AdminMergeRequest) Method() Method          { return MethodAdminMerge }
 func (*AdminChangeReplicasRequest) Method() Method { return MethodAdminChangeReplicas }
 func (*AdminTransferLeaseRequest) Method() Method  { return MethodAdminTransferLease }
 func (*AdminSetProtocolRequest) Method() Method    { return MethodAdminSetProtocol }
+func (*AdminRecallRequest) Method() Method         { return MethodAdminRecall }
 func (*RangeInfoRequest) Method() Method           { return MethodRangeInfo }
 func (*RecoverTxnRequest) Method() Method          { return MethodRecoverTxn }
 
@@ -846,7 +858,7 @@ func (m Method) IsWrite() bool {
 // IsAdmin reports whether a method is carried out by the range itself, outside evaluation.
 func (m Method) IsAdmin() bool {
 	switch m {
-	case MethodAdminSplit, MethodAdminMerge, MethodAdminChangeReplicas, MethodAdminTransferLease, MethodAdminSetProtocol:
+	case MethodAdminSplit, MethodAdminMerge, MethodAdminChangeReplicas, MethodAdminTransferLease, MethodAdminSetProtocol, MethodAdminRecall:
 		return true
 	}
 	return false

@@ -36,6 +36,11 @@ func (s *Store) sendAdmin(ctx context.Context, e *entry, b *kv.Batch) (*kv.Batch
 		if d, err = s.SetProtocol(ctx, e.r.RangeID(), q); err == nil {
 			resp = &kv.AdminSetProtocolResponse{Desc: *d}
 		}
+	case *kv.AdminRecallRequest:
+		var body []byte
+		if body, err = s.recall(ctx, e, q); err == nil {
+			resp = &kv.ProtocolResponse{Body: body}
+		}
 	default:
 		err = refused("unknown request")
 	}

@@ -242,8 +242,17 @@ func TestFastPaxos(t *testing.T) {
 			if v, err := ns[0].leaderGet(ctx, k); v != want || err != nil {
 				t.Errorf("%s is %q, %v; want %q", k, v, err, want)
 			}
-			if v, err := ns[0].engine.Get(keys.ProtocolKey(tkey(k), []byte("fastpaxos"))); v != nil || err != nil {
-				t.Errorf("next to %s: %x, %v", k, v, err)
+		}
+		// Whoever was not told before the change is told now.
+		for _, o := range []struct {
+			option fastpaxos.Option
+			want   fastpaxos.Verdict
+		}{{a2, fastpaxos.Accepted}, {b, fastpaxos.Accepted}, {e, fastpaxos.Rejected}, {f.option("a", "a3", a.At), fastpaxos.Undecided}} {
+			q := &fastpaxos.Request{Kind: fastpaxos.Query, Key: o.option.Keys[0], Option: fastpaxos.Option{Name: o.option.Name}}
+			resp, err := ns[1].router.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminRecallRequest{Key: q.Key, Protocol: kv.FastPaxos, Body: q.Append(nil)}}})
+			check(t, err)
+			if r, err := fastpaxos.DecodeReply(resp.Responses[0].(*kv.ProtocolResponse).Body); err != nil || r.Outcome != o.want {
+				t.Errorf("the outcome of %s at %s: %v, %v; want %s", o.option.Value, o.option.At, r, err, o.want)
 			}
 		}
 		if len(elsewhere.asked) != 1 || elsewhere.asked[0] != c.Name {

@@ -502,3 +502,24 @@ func (s *Store) makeDurable() error {
 	b.Put(keys.StoreKey("applied"), nil)
 	return b.Commit(true)
 }
+
+// recall answers what a range keeps of the time when it had another protocol. The leaseholder has applied the change, if anybody was told of it under this lease or an
+// earlier one, except for a moment in which it still has the earlier protocol.
+func (s *Store) recall(ctx context.Context, e *entry, q *kv.AdminRecallRequest) ([]byte, error) {
+	if _, err := e.r.EnsureLease(ctx, clock.Timestamp{}); err != nil {
+		return nil, err
+	}
+	d := e.r.Desc()
+	proto, ok := s.o.Protocols[q.Protocol]
+	switch {
+	case !d.Contains(q.Key):
+		return nil, s.mismatch(e, keys.Span{Start: q.Key})
+	case d.Protocol == q.Protocol:
+		return nil, &kv.ProtocolError{Range: d.ID, Protocol: d.Protocol, Desc: d}
+	case !ok || proto.Recall == nil:
+		return nil, refused("nobody is asked about the protocol " + q.Protocol.String())
+	}
+	state := s.o.Engine.NewSnapshot()
+	defer state.Close()
+	return proto.Recall(state, q.Body)
+}

@@ -121,6 +121,8 @@ type Protocol struct {
 	// nothing provisional in the base, and gives each transaction that has something there its outcome. It may be called again.
 	// Nil: there is never anything.
 	Settle func(ctx context.Context, f *Folding) error
+	// Recall answers a question about the time in which a range had this protocol, from its replicated data (kv.AdminRecallRequest). Nil: nobody asks.
+	Recall func(base engine.Reader, body []byte) ([]byte, error)
 }
 
 // Registry is the protocols, besides the leader's, that a node can serve.

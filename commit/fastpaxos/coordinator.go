@@ -353,6 +353,8 @@ func (x *coordinator) Decide(ctx context.Context, t *kv.Txn, writes []transactio
 			return at, nil
 		case unsure != nil:
 			return clock.Timestamp{}, &kv.AmbiguousError{Reason: fmt.Sprintf("%v; and %v", err, unsure)}
+		case c.o.Host.Clock.Monotonic()-begun > late:
+			return clock.Timestamp{}, &kv.AmbiguousError{Reason: "the transaction is past, and may have committed"}
 		}
 		return clock.Timestamp{}, err
 	}

@@ -60,7 +60,8 @@
 //	    protocol key tells which range wrote it, and at the end of which generation, and is in one command with its row. A version of a record that has
 //	    none counts, whoever has not heard of it.
 //	fastpaxos.FP11 (I2): Before a range has another protocol, each transaction with an outstanding option in it is ended, and each one that
-//	    has committed is so at its records elsewhere. Afterwards this range answers that it never had an option.
+//	    has committed is so at its records elsewhere. Afterwards this range has no option. It keeps the outcomes of the last minute next to its rows, for
+//	    gateways that were not told before the change (recall), and for those that find it with this protocol again.
 //
 // # Joint configurations
 //

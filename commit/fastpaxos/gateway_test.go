@@ -890,3 +890,58 @@ func TestStock(t *testing.T) {
 		})
 	}
 }
+
+// TestOutcomeBeforeTheChange: a gateway that was not answered before a range got another protocol learns there whether it has committed; it neither reports
+// as refused what has, nor as committed what has not.
+func TestOutcomeBeforeTheChange(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		before func(w *lab) // when the gateway proposes
+		wanted bool
+	}{
+		{"all replicas have accepted", func(w *lab) { w.mute = true }, true},
+		{"one replica has accepted", func(w *lab) {
+			w.mute = true
+			for r := kv.ReplicaID(1); r < 5; r++ {
+				w.dead[r] = true
+			}
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLab(4)
+				g := w.gateway(4, 2)
+				if g.get(t, "b") != "" {
+					t.Fatal("the record is there")
+				}
+				w.mu.Lock()
+				c.before(w)
+				w.mu.Unlock()
+				done := make(chan error)
+				x := g.client.Begin().(*coordinator)
+				x.see(&Row{Key: keys.Key("b")})
+				go func() {
+					_, err := x.Decide(t.Context(), &kv.Txn{TxnMeta: kv.TxnMeta{ID: kv.TxnID{3}}}, []transaction.Write{{Key: keys.Key("b"), Value: []byte("x")}}, clock.Timestamp{})
+					done <- err
+				}()
+				time.Sleep(400 * time.Millisecond)
+				w.leave(0)
+				w.mu.Lock()
+				w.mute, w.dead = false, map[kv.ReplicaID]bool{}
+				there := string(w.base(keys.Key("b")).Base.Data) == "x"
+				w.mu.Unlock()
+				if there != c.wanted {
+					t.Fatalf("the change has committed the transaction: %t", there)
+				}
+				var other *kv.ProtocolError
+				switch err := <-done; {
+				case c.wanted && err != nil:
+					t.Errorf("it has committed, and the gateway says: %v", err)
+				case !c.wanted && !errors.As(err, &other):
+					t.Errorf("it has not committed, and the gateway says: %v", err)
+				}
+				stop(g)
+			})
+		})
+	}
+}

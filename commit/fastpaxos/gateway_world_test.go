@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,6 +44,8 @@ type lab struct {
 	mistake  string
 	// bases are what the last generation of a record's range has left.
 	bases map[string]*Record
+	// mute replicas take messages in, and their answers are lost.
+	mute bool
 }
 
 func newLab(seed uint64, borders ...string) *lab {
@@ -82,6 +85,9 @@ func (w *lab) serve(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.Bat
 	defer w.mu.Unlock()
 	if w.dead[r] {
 		return nil, &kv.UnavailableError{Reason: "dead"}
+	}
+	if now := w.desc(d.Start); now.Protocol != kv.FastPaxos {
+		return nil, &kv.ProtocolError{Range: now.ID, Protocol: now.Protocol, Desc: now}
 	}
 	a := w.replicas[placeOf(d)][r]
 	if a == nil {
@@ -213,8 +219,11 @@ func (g *gateway) call(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.
 		time.Sleep(300 * time.Millisecond)
 		return nil, &kv.UnavailableError{Reason: "lost"}
 	}
+	w.mu.Lock()
+	mute := w.mute
+	w.mu.Unlock()
 	resp, err := w.serve(d, r, b)
-	if way() {
+	if way() || mute {
 		time.Sleep(300 * time.Millisecond)
 		return nil, &kv.UnavailableError{Reason: "lost"}
 	}
@@ -272,6 +281,20 @@ func (g *gateway) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, err
 		defer g.w.mu.Unlock()
 		t, ok := g.w.records[q.Txn.ID]
 		return &kv.BatchResponse{Responses: []kv.Response{&kv.QueryTxnResponse{Exists: ok, Txn: t}}}, nil
+	case *kv.AdminRecallRequest:
+		time.Sleep(50 * time.Millisecond)
+		g.w.mu.Lock()
+		defer g.w.mu.Unlock()
+		d := g.w.desc(q.Key)
+		if d.Protocol == q.Protocol {
+			return nil, &kv.ProtocolError{Range: d.ID, Protocol: d.Protocol, Desc: d}
+		}
+		asked, err := DecodeRequest(q.Body)
+		if err != nil {
+			return nil, err
+		}
+		r := Reply{Outcome: g.w.base(q.Key).Outcome(asked.Option.Name)}
+		return &kv.BatchResponse{Responses: []kv.Response{&kv.ProtocolResponse{Body: r.Append(nil)}}}, nil
 	case *kv.PushTxnRequest:
 		time.Sleep(50 * time.Millisecond)
 		g.w.mu.Lock()
@@ -385,4 +408,31 @@ func (w *lab) change(split bool) {
 			}
 		}
 	})
+}
+
+// leave gives a range the leader protocol: what a quorum has accepted of transactions that write nowhere else is committed, and the outcomes are kept, as settle does.
+func (w *lab) leave(at int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := w.descs[at].Clone()
+	sealed := w.replicas[placeOf(d)]
+	reports := map[string][]*Record{}
+	for r := kv.ReplicaID(1); r <= 3; r++ {
+		for k, g := range sealed[r].records {
+			reports[k] = append(reports[k], g)
+		}
+	}
+	for k, all := range reports {
+		for len(all) < 3 {
+			all = append(all, w.base(keys.Key(k)))
+		}
+		g := next(all, QuorumsOf(5), plain{})
+		for _, v := range slices.Clone(g.Votes) {
+			g.end(&v.Option, true)
+		}
+		w.bases[k] = &Record{Base: g.Base, Recent: g.Recent}
+	}
+	delete(w.replicas, placeOf(d))
+	d.Generation, d.Protocol = d.Generation+1, kv.Leader
+	w.descs[at] = d
 }

@@ -146,11 +146,7 @@ func (c *Client) Finish(ctx context.Context, o *Option, known map[string]Verdict
 			return nil
 		}
 		var err error
-		learned[i], err = c.rule(ctx, o.Keys[i], Option{Name: o.Name, Keys: o.Keys}, true)
-		if isOther(err) {
-			// The options that were accepted there were finished before the range got another protocol, which is known elsewhere; others never will be.
-			learned[i], err = Learned{Name: o.Name, Verdict: Past}, nil
-		}
+		learned[i], err = c.learn(ctx, o.Keys[i], Option{Name: o.Name, Keys: o.Keys})
 		return err
 	}); err != nil {
 		return false, err
@@ -181,6 +177,43 @@ func (c *Client) Finish(ctx context.Context, o *Option, known map[string]Verdict
 		c.close(ctx, qs)
 	}
 	return committed, nil
+}
+
+// learn has an option decided by a master, which rejects it if no acceptor knows it, or learns what became of it in a range that has another protocol by now (fastpaxos.FP11).
+// Past: the range does not know of it, and never will accept it.
+func (c *Client) learn(ctx context.Context, k keys.Key, o Option) (l Learned, err error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		if l, err = c.rule(ctx, k, o, true); !isOther(err) {
+			return l, err
+		}
+		out, err := c.recall(ctx, k, o.Name)
+		switch {
+		case err == nil && (out == Accepted || out == Rejected):
+			return Learned{Name: o.Name, Verdict: out, Ended: true}, nil
+		case err == nil:
+			return Learned{Name: o.Name, Verdict: Past}, nil
+		case !isOther(err):
+			return l, err
+		}
+		// It has this protocol again, or its leaseholder has not heard yet.
+		if err := c.pause(ctx, pause); err != nil {
+			return l, err
+		}
+	}
+}
+
+// recall asks a range that has another protocol by now for the outcome of an option. *kv.ProtocolError: it has this one.
+func (c *Client) recall(ctx context.Context, k keys.Key, n Name) (Verdict, error) {
+	q := &Request{Kind: Query, Key: k, Option: Option{Name: n}}
+	resp, err := c.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminRecallRequest{Key: k, Protocol: kv.FastPaxos, Body: q.Append(nil)}}})
+	if err != nil {
+		return Undecided, err
+	}
+	rs, err := replies(resp, 1)
+	if err != nil {
+		return Undecided, err
+	}
+	return rs[0].Outcome, nil
 }
 
 // stale is how old an option is before others than its gateway finish its transaction: as long as the leader protocol waits for a heartbeat.
@@ -334,7 +367,7 @@ func (c *Client) Witness(ctx context.Context, r *commit.Record, writes []kv.InFl
 	if err := c.all(len(writes), func(i int) error {
 		k := writes[i].Key
 		var err error
-		learned[i], err = c.rule(ctx, k, Option{Name: n, Keys: []keys.Key{k}, Anchor: r.Anchor}, true)
+		learned[i], err = c.learn(ctx, k, Option{Name: n, Keys: []keys.Key{k}, Anchor: r.Anchor})
 		return err
 	}); err != nil {
 		return false, err
@@ -381,6 +414,9 @@ func (c *Client) Resolve(ctx context.Context, spans []keys.Span, meta kv.TxnMeta
 			o = Option{Name: n, Keys: []keys.Key{k}, Anchor: meta.Anchor}
 		default:
 			f, err := c.find(ctx, k, n)
+			if isOther(err) {
+				return nil // all was ended before the change
+			}
 			if err != nil || f.option == nil {
 				return err // it is known, or was never there
 			}

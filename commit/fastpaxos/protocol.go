@@ -15,6 +15,7 @@ import (
 	"meridian/kv"
 	"meridian/rangeserver"
 	"meridian/replica"
+	"meridian/storage/engine"
 	"meridian/wire"
 )
 
@@ -34,6 +35,7 @@ func New(o ProtocolOptions) rangeserver.Protocol {
 		New:    func(g *rangeserver.Range) rangeserver.Participant { return participant{acceptor.New(p, g)} },
 		Fold:   func(_ context.Context, f *rangeserver.Folding) error { return foldRange(o.Columns, f) },
 		Settle: func(ctx context.Context, f *rangeserver.Folding) error { return settle(ctx, &o, f) },
+		Recall: recall,
 	}
 }
 
@@ -218,7 +220,7 @@ func settle(ctx context.Context, o *ProtocolOptions, f *rangeserver.Folding) err
 		return err
 	}
 	// First the outcomes, so that whoever begins again from here on finds all of them.
-	w := &rows{f: f}
+	w, forget := &rows{f: f}, clock.Timestamp{Wall: f.Now.Wall - int64(remembered)}
 	for i := range sides {
 		r := c.at[string(sides[i].key)]
 		if len(r.Votes) == 0 {
@@ -237,6 +239,12 @@ func settle(ctx context.Context, o *ProtocolOptions, f *rangeserver.Folding) err
 	for i := range sides {
 		r := c.at[string(sides[i].key)]
 		plain := &Record{Base: r.Base}
+		for _, e := range r.Recent {
+			// Its gateway may not have heard, and asks (recall).
+			plain.remember(Ended{Name: e.Name, Committed: e.Committed})
+		}
+		plain.Forget(forget)
+		plain.Floor = clock.Timestamp{} // that of the next generation is above it
 		if len(r.Added) > 0 {
 			row, err := r.row(sides[i].key, o.Columns)
 			if err != nil {
@@ -249,6 +257,19 @@ func settle(ctx context.Context, o *ProtocolOptions, f *rangeserver.Folding) err
 		}
 	}
 	return w.flush()
+}
+
+// recall answers a Query of an option in a range that has another protocol now (fastpaxos.FP11): Outcome is that of its transaction, undecided if the range does not know of it.
+func recall(base engine.Reader, body []byte) ([]byte, error) {
+	q, err := DecodeRequest(body)
+	if err != nil {
+		return nil, err
+	}
+	r, err := Base(base, q.Key)
+	if err != nil {
+		return nil, err
+	}
+	return (&Reply{Outcome: r.Outcome(q.Option.Name)}).Append(nil), nil
 }
 
 // closing ends transactions for a sealed range.
