@@ -94,10 +94,13 @@ func (s *Store) sendByProtocol(ctx context.Context, e *entry, d *kv.RangeDescrip
 // vouch sees to it that another node hears how far this store had come before an answer of a participant counts (fence.FE5): the gateway hears
 // it with the answer; if the gateway is this node, another voter is told.
 func (s *Store) vouch(ctx context.Context, g *Range, b *kv.Batch, r *kv.BatchResponse) error {
-	if s.o.Starts == nil || readsOnly(b) {
+	if s.o.Starts == nil {
 		return nil
 	}
 	if b.Gateway == s.o.NodeID {
+		if readsOnly(b) {
+			return nil
+		}
 		return s.o.Starts.Tell(ctx, g.Desc(), g.vouched.Load())
 	}
 	if r != nil && len(r.Responses) > 0 {

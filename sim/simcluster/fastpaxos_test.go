@@ -259,3 +259,30 @@ func TestFastPaxosExplain(t *testing.T) {
 		}
 	})
 }
+
+// TestFastPaxosFromElsewhere: a gateway that has no replica of a table reads and writes it.
+func TestFastPaxosFromElsewhere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 5, Log: logTo()})
+		replicated(t, c, 3)
+		conn := connect(t, c, 0)
+		exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int) WITH (commit_protocol = 'fast_paxos')")
+		exec(t, conn, "INSERT INTO t VALUES (1, 0)")
+		for i := range 5 {
+			conn := connect(t, c, i)
+			begun := time.Now()
+			exec(t, conn, "UPDATE t SET n = n + 1 WHERE id = 1")
+			exec(t, conn, "INSERT INTO t VALUES ($1, 0)", 10+i)
+			if n := ask[int](t, conn, "SELECT n FROM t WHERE id = 1"); n != i+1 {
+				t.Errorf("node %d: %d updates, want %d", i+1, n, i+1)
+			}
+			if n := ask[int](t, conn, "SELECT count(*) FROM t"); n != i+2 {
+				t.Errorf("node %d: %d rows, want %d", i+1, n, i+2)
+			}
+			if took := time.Since(begun); took > time.Second {
+				t.Errorf("node %d: four statements took %v", i+1, took)
+			}
+		}
+	})
+}
