@@ -148,6 +148,7 @@ func (k *fastCampaign) run(t *testing.T) {
 		k.tables[name] = tableIDOf(t, setup, name)
 	}
 	setup.Close(t.Context())
+	time.Sleep(2 * time.Second) // all replicas have the rows
 
 	k.plan = fault.Generate(k.seed, fault.Options{Nodes: k.c.Names(), Duration: fastFaults, Every: 1500 * time.Millisecond, Lasting: 3 * time.Second, MaxSkew: 100 * time.Millisecond,
 		Kinds: []fault.Kind{fault.Crash, fault.CrashSync, fault.PowerOff, fault.Isolate, fault.Pause, fault.Cut, fault.CutOneWay, fault.Flap, fault.Slow, fault.Reset, fault.Skew, fault.SlowDisk, fault.Brownout}})
@@ -272,9 +273,13 @@ func (k *fastCampaign) order(cl *client) {
 		o.pieces = -o.pieces
 	}
 	o.how, o.note = cl.do("order", func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, "UPDATE stock SET n = n - $2, taken = taken + $2 WHERE id = $1", o.stock, o.pieces)
+		tag, err := conn.Exec(ctx, "UPDATE stock SET n = n - $2, taken = taken + $2 WHERE id = $1", o.stock, o.pieces)
+		if err == nil && tag.RowsAffected() != 1 {
+			return fmt.Errorf("stock %d: %s", o.stock, tag)
+		}
 		return err
 	})
+	k.say("order %d of %d: %d %s", o.pieces, o.stock, o.how, o.note)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.orders = append(k.orders, o)
