@@ -139,6 +139,9 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 	if later != nil && later.End && t.o.Name == "" { // those that have one are the node's own
 		db.o.Probes.Reached(ProbeStaged)
 	}
+	if t.elsewhere() {
+		t.others.committed(at)
+	}
 	t.finish(committed)
 	t.dropLoads(true)
 	db.committed(ctx, later)

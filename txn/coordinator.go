@@ -46,6 +46,12 @@ type Decider interface {
 	Decide(ctx context.Context, t *kv.Txn, writes []transaction.Write, deadline clock.Timestamp) (clock.Timestamp, error)
 }
 
+// Committer is a Coordinator that is told at once, before the client is, that a transaction has committed whose writes it has made durable at a timestamp: this gateway's
+// next transactions read them, though the protocol's replicas are told later (Finisher.Resolve).
+type Committer interface {
+	Committed(at clock.Timestamp)
+}
+
 // ReadOptions say how keys are read.
 type ReadOptions struct {
 	Lock kv.LockStrength

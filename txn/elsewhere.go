@@ -143,6 +143,7 @@ func (t *Txn) startElsewhere(ctx context.Context, at *kv.Txn) (wait func() error
 		return func() error { return nil }
 	}
 	groups := t.others.grouped()
+	t.others.sent = groups
 	errs := make(chan error, len(groups))
 	for _, g := range groups {
 		c := t.coordinator(g.protocol)
@@ -312,9 +313,16 @@ func (t *Txn) restage(to clock.Timestamp) error {
 	return t.leader.Restage(own, t.elsewhere(), to)
 }
 
-// redivide divides the writes of the commit anew between the protocols, after a range has answered that it has another one than expected,
+// redivide gives writes of the leader's to the protocols that their ranges have, after a range has answered that it has another one than expected,
 // and stages the record at a later timestamp (txn.MP1).
 func (t *Txn) redivide() error {
+	for _, g := range t.others.sent {
+		for i := range g.writes {
+			if t.protocol(g.writes[i].Key) != g.protocol {
+				return t.core.Fail(transaction.ProtocolChanged, nil, true) // txn.MP6
+			}
+		}
+	}
 	own, ok := t.leader.Pending()
 	if !ok {
 		// Other writes than the refused ones have been sent already.
@@ -337,16 +345,18 @@ func (t *Txn) redivide() error {
 			theirs = append(theirs, w)
 		}
 	}
-	for i := range t.others.writes {
-		if w := &t.others.writes[i]; t.protocol(w.Key) == kv.Leader {
-			mine = append(mine, w.Request())
-		} else {
-			theirs = append(theirs, *w)
-		}
-	}
-	t.others.writes, t.others.durable = theirs, clock.Timestamp{}
+	t.others.writes, t.others.durable = append(theirs, t.others.writes...), clock.Timestamp{}
 	if err := t.noteElsewhere(); err != nil {
 		return err
 	}
-	return t.leader.Restage(mine, len(theirs) > 0, clock.Timestamp{})
+	return t.leader.Restage(mine, t.elsewhere(), clock.Timestamp{})
+}
+
+// committed tells the Coordinators.
+func (o *others) committed(at clock.Timestamp) {
+	for i := range o.coordinators {
+		if c, ok := o.coordinators[i].Coordinator.(Committer); ok {
+			c.Committed(at)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"meridian/clock"
 	"meridian/commit/transaction"
@@ -25,6 +26,9 @@ import (
 //	    have found the write, ended the transaction and made the write an ordinary version, which no protocol takes for a provisional one.
 //	    If the record is not there either, and is old enough to have been swept, the outcome is unknown.
 //	    Nobody else but the gateway acts on an answer without the record (commit.Finish).
+//	txn.MP6 (no lost update): A write that a Coordinator has had does not go to another protocol: only that Coordinator knows what was read of the row before. If the range has
+//	    another protocol by then, the transaction begins again. A Coordinator that is given a write of a row that it has not read does not know what was read in the leader's range
+//	    before: if the protocol promises that no update is lost, it refuses versions later than the transaction's beginning.
 //
 // Isolation: a transaction is atomic over all its ranges. Its reads and writes in the leader's ranges are as its level of isolation says. A
 // read in another range has the other protocol's guarantee for a single key: it is not part of the snapshot, and is not refreshed when the
@@ -38,6 +42,8 @@ type others struct {
 	// writes are those of the commit in ranges of other protocols, durable the timestamp at which all of them are; zero: none.
 	writes  []transaction.Write
 	durable clock.Timestamp
+	// sent are the writes as they were last given to Coordinators.
+	sent []group
 }
 
 // region is the part of the keyspace of a range that is not the leader's, or was not when it was met.
@@ -127,6 +133,15 @@ func (t *Txn) handOver(err error) bool {
 	return true
 }
 
+// divideAnew reports whether a read that has failed for the tries-th time is to be divided anew. While a range changes, its replicas do not
+// hear of it at the same time, and send the reader to and fro.
+func (t *Txn) divideAnew(ctx context.Context, tries int, err error) bool {
+	if tries > handOvers || !t.handOver(err) {
+		return false
+	}
+	return tries == 1 || t.db.o.Host.Clock.Sleep(ctx, min(time.Millisecond<<tries, 200*time.Millisecond)) == nil
+}
+
 // meetsOthers reports whether there may be ranges of other protocols for this gateway.
 func (db *DB) meetsOthers() bool {
 	return db.known != nil && db.known.Others()
@@ -178,7 +193,7 @@ func (t *Txn) asks() *kv.Txn {
 func (t *Txn) restarted(fresh bool) {
 	t.leader.Restarted(fresh)
 	if t.others != nil {
-		t.others.writes, t.others.durable = nil, clock.Timestamp{}
+		t.others.writes, t.others.durable, t.others.sent = nil, clock.Timestamp{}, nil
 		for i := range t.others.coordinators {
 			t.others.coordinators[i].Restarted(fresh)
 		}
@@ -207,7 +222,7 @@ func (t *Txn) getDivided(ctx context.Context, ks []keys.Key, o ReadOptions) ([][
 		}
 		vs, err := t.coordinator(p).Get(ctx, t.asks(), some, o)
 		if err != nil {
-			if tries++; tries <= handOvers && t.handOver(err) {
+			if tries++; t.divideAnew(ctx, tries, err) {
 				continue
 			}
 			return nil, err
@@ -231,7 +246,7 @@ func (t *Txn) scanDivided(ctx context.Context, o ScanOptions) (rows []kv.KeyValu
 		now.Span = part
 		rows, resume, err = t.coordinator(p).Scan(ctx, t.asks(), now)
 		if err != nil {
-			if tries++; tries <= handOvers && t.handOver(err) {
+			if tries++; t.divideAnew(ctx, tries, err) {
 				continue
 			}
 			return nil, nil, err

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"meridian/clock"
+	"meridian/commit"
 	"meridian/commit/transaction"
 	"meridian/keys"
 	"meridian/kv"
@@ -23,6 +24,8 @@ type coordinator struct {
 	seen map[string]Row
 	// floor is a timestamp at or below which a range has not accepted the transaction's options, whatever they were.
 	floor clock.Timestamp
+	// since is when the attempt began, zero for the first one.
+	since clock.Timestamp
 	// sent are the options of the last Write, which the next one's take the place of.
 	sent map[string]Option
 }
@@ -30,7 +33,10 @@ type coordinator struct {
 // Begin implements txn.Protocol.
 func (c *Client) Begin() txn.Coordinator { return &coordinator{c: c, seen: map[string]Row{}} }
 
-var _ txn.Decider = (*coordinator)(nil)
+var (
+	_ txn.Decider   = (*coordinator)(nil)
+	_ txn.Committer = (*coordinator)(nil)
+)
 
 // readable refuses what reads can't give: there is one level, read committed without lost updates, and only the present.
 func readable(t *kv.Txn, lock kv.LockStrength, wait kv.WaitPolicy, hold bool) error {
@@ -277,7 +283,10 @@ func changing(err error) bool {
 }
 
 // options are the options of writes, at a timestamp that stamp draws when it is known what they replace.
-func (x *coordinator) options(ctx context.Context, id kv.TxnID, writes []transaction.Write, stamp func(seen clock.Timestamp) (clock.Timestamp, error)) (options []Option, ks []keys.Key, err error) {
+//
+// A row that the transaction has not read here it may have read while the range had another protocol (txn.MP6): everything that was written since the range has this one
+// is later than what was read before, so a version later than the transaction's beginning is refused.
+func (x *coordinator) options(ctx context.Context, t *kv.Txn, writes []transaction.Write, stamp func(seen clock.Timestamp) (clock.Timestamp, error)) (options []Option, ks []keys.Key, err error) {
 	var unread []keys.Key
 	for i := range writes {
 		if _, ok := x.seen[string(writes[i].Key)]; !ok {
@@ -289,6 +298,9 @@ func (x *coordinator) options(ctx context.Context, id kv.TxnID, writes []transac
 		return nil, nil, err
 	}
 	for i := range rows {
+		if t.MinTimestamp.Forward(x.since).Less(rows[i].Last) {
+			return nil, nil, &kv.WriteTooOldError{Key: rows[i].Key, Actual: rows[i].Last}
+		}
 		x.see(&rows[i])
 	}
 	var seen clock.Timestamp
@@ -300,7 +312,7 @@ func (x *coordinator) options(ctx context.Context, id kv.TxnID, writes []transac
 		}
 		seen = seen.Forward(row.Seen.Base).Forward(row.Last)
 		ks = append(ks, w.Key)
-		o := Option{Name: Name{Txn: id}, Update: Update{Seen: row.Seen, Value: w.Value}, Keys: ks}
+		o := Option{Name: Name{Txn: t.ID}, Update: Update{Seen: row.Seen, Value: w.Value}, Keys: ks}
 		if len(w.Deltas) > 0 && row.Value != nil {
 			o.Value = nil
 			for _, d := range w.Deltas {
@@ -322,7 +334,7 @@ func (x *coordinator) options(ctx context.Context, id kv.TxnID, writes []transac
 // Decide implements txn.Decider (fastpaxos.FP25).
 func (x *coordinator) Decide(ctx context.Context, t *kv.Txn, writes []transaction.Write, deadline clock.Timestamp) (clock.Timestamp, error) {
 	c := x.c
-	options, ks, err := x.options(ctx, t.ID, writes, func(seen clock.Timestamp) (clock.Timestamp, error) {
+	options, ks, err := x.options(ctx, t, writes, func(seen clock.Timestamp) (clock.Timestamp, error) {
 		at := c.stamp(seen.Forward(x.floor))
 		if !deadline.IsZero() && deadline.Less(at) {
 			return at, &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: at}
@@ -422,7 +434,7 @@ func (x *coordinator) Write(ctx context.Context, t *kv.Txn, writes []transaction
 	if t.Anchor == nil {
 		return &kv.InternalError{Message: "fastpaxos: a transaction over several protocols without a record"} // its options would decide by themselves
 	}
-	options, ks, err := x.options(ctx, t.ID, writes, func(seen clock.Timestamp) (clock.Timestamp, error) {
+	options, ks, err := x.options(ctx, t, writes, func(seen clock.Timestamp) (clock.Timestamp, error) {
 		if t.WriteTimestamp.LessEq(seen) {
 			return seen, &kv.WriteTooOldError{Key: writes[0].Key, Actual: seen}
 		}
@@ -448,8 +460,26 @@ func (x *coordinator) Write(ctx context.Context, t *kv.Txn, writes []transaction
 	c.mu.Lock()
 	c.provisional[t.ID] = maps.Clone(sent)
 	c.mu.Unlock()
+	begun := c.o.Host.Clock.Monotonic()
 	out, err := a.run(ctx)
 	switch {
+	case isOther(err):
+		// The change may have found the write, and the transaction committed.
+		r := commit.NewRecord(t, kv.Staging)
+		list := make([]kv.InFlightWrite, len(ks))
+		for i, k := range ks {
+			list[i].Key = k
+		}
+		all, unsure := c.Witness(ctx, r, list)
+		switch {
+		case unsure != nil:
+			return &kv.AmbiguousError{Reason: fmt.Sprintf("%v; and %v", err, unsure)}
+		case all:
+			return nil
+		case c.o.Host.Clock.Monotonic()-begun > late:
+			return &kv.AmbiguousError{Reason: "the write is past, and may have been found"}
+		}
+		return err
 	case out == Accepted:
 		return nil
 	case out == Rejected && a.forgotten():
@@ -462,7 +492,19 @@ func (x *coordinator) Write(ctx context.Context, t *kv.Txn, writes []transaction
 	return err
 }
 
+// Committed implements txn.Committer (fastpaxos.FP22).
+func (x *coordinator) Committed(at clock.Timestamp) {
+	c := x.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, o := range x.sent {
+		if o.At == at && !o.Commutes() && c.own[k].At.Less(at) {
+			c.own[k] = Value{At: at, Data: o.Value}
+		}
+	}
+}
+
 // Restarted implements txn.Coordinator: the next attempt reads again.
 func (x *coordinator) Restarted(bool) {
-	x.seen = map[string]Row{}
+	x.seen, x.since = map[string]Row{}, x.c.o.Clock.Now()
 }

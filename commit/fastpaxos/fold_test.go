@@ -369,10 +369,11 @@ func TestSettle(t *testing.T) {
 		if got := strings.Join(slices.Compact(e.asked), ", "); got != "-5 accepted, -6 accepted" {
 			t.Errorf("asked elsewhere about %s", got)
 		}
-		s.want("a", fmt.Sprintf("%d=10", wide.At.Wall), false)
-		s.want("b", fmt.Sprintf("%d=12", inner.At.Wall), false)
-		s.want("c", fmt.Sprintf("%d=12", inner.At.Wall), false)
-		s.want("d", "1=v", false)
+		// The outcomes are kept for those who were not told.
+		s.want("a", fmt.Sprintf("%d=10 e%dtrue e%dtrue", wide.At.Wall, gone.At.Wall, wide.At.Wall), true)
+		s.want("b", fmt.Sprintf("%d=12 e%dtrue", inner.At.Wall, inner.At.Wall), true)
+		s.want("c", fmt.Sprintf("%d=12 e%dtrue", inner.At.Wall, inner.At.Wall), true)
+		s.want("d", fmt.Sprintf("1=v e%dfalse", half.At.Wall), true)
 	}
 	// A transaction that can't be ended now.
 	s := newStore(t)
@@ -424,7 +425,7 @@ func TestSettleHalfway(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, k := range []string{"a", "m"} {
-			s.want(k, fmt.Sprintf("%d=12", inner.At.Wall), false)
+			s.want(k, fmt.Sprintf("%d=12 e%dtrue", inner.At.Wall, inner.At.Wall), true)
 		}
 	}
 }
@@ -471,11 +472,11 @@ func TestSettleByRecord(t *testing.T) {
 		if err := settle(context.Background(), &ProtocolOptions{Columns: plain{}, Finishers: func() commit.Finishers { return nil }}, f); err != nil {
 			t.Fatal(err)
 		}
-		want := "1=v"
+		want := fmt.Sprintf("1=v e%dfalse", x.At.Wall)
 		if committed {
-			want = fmt.Sprintf("%d=10", x.At.Wall)
+			want = fmt.Sprintf("%d=10 e%dtrue", x.At.Wall, x.At.Wall)
 		}
-		s.want("a", want, false)
+		s.want("a", want, true)
 		if f.Now.Less(x.At) || len(at.asked) == 0 {
 			t.Errorf("now %s; asked %v", f.Now, at.asked)
 		}

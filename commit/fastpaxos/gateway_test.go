@@ -907,41 +907,77 @@ func TestOutcomeBeforeTheChange(t *testing.T) {
 			}
 		}, false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newLab(4)
-				g := w.gateway(4, 2)
-				if g.get(t, "b") != "" {
-					t.Fatal("the record is there")
-				}
-				w.mu.Lock()
-				c.before(w)
-				w.mu.Unlock()
-				done := make(chan error)
-				x := g.client.Begin().(*coordinator)
-				x.see(&Row{Key: keys.Key("b")})
-				go func() {
-					_, err := x.Decide(t.Context(), &kv.Txn{TxnMeta: kv.TxnMeta{ID: kv.TxnID{3}}}, []transaction.Write{{Key: keys.Key("b"), Value: []byte("x")}}, clock.Timestamp{})
-					done <- err
-				}()
-				time.Sleep(400 * time.Millisecond)
-				w.leave(0)
-				w.mu.Lock()
-				w.mute, w.dead = false, map[kv.ReplicaID]bool{}
-				there := string(w.base(keys.Key("b")).Base.Data) == "x"
-				w.mu.Unlock()
-				if there != c.wanted {
-					t.Fatalf("the change has committed the transaction: %t", there)
-				}
-				var other *kv.ProtocolError
-				switch err := <-done; {
-				case c.wanted && err != nil:
-					t.Errorf("it has committed, and the gateway says: %v", err)
-				case !c.wanted && !errors.As(err, &other):
-					t.Errorf("it has not committed, and the gateway says: %v", err)
-				}
-				stop(g)
+		for _, mixed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, mixed %t", c.name, mixed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newLab(4)
+					g := w.gateway(4, 2)
+					if g.get(t, "b") != "" {
+						t.Fatal("the record is there")
+					}
+					w.mu.Lock()
+					c.before(w)
+					w.mu.Unlock()
+					done := make(chan error)
+					x := g.client.Begin().(*coordinator)
+					x.see(&Row{Key: keys.Key("b")})
+					go func() {
+						tx, writes := &kv.Txn{TxnMeta: kv.TxnMeta{ID: kv.TxnID{3}, WriteTimestamp: g.client.stamp(clock.Timestamp{})}}, []transaction.Write{{Key: keys.Key("b"), Value: []byte("x")}}
+						if mixed {
+							tx.Anchor = keys.Key("a record")
+							done <- x.Write(t.Context(), tx, writes)
+							return
+						}
+						_, err := x.Decide(t.Context(), tx, writes, clock.Timestamp{})
+						done <- err
+					}()
+					time.Sleep(400 * time.Millisecond)
+					w.leave(0)
+					w.mu.Lock()
+					w.mute, w.dead = false, map[kv.ReplicaID]bool{}
+					there := string(w.base(keys.Key("b")).Base.Data) == "x"
+					w.mu.Unlock()
+					if there != c.wanted {
+						t.Fatalf("the change has committed the transaction: %t", there)
+					}
+					var other *kv.ProtocolError
+					switch err := <-done; {
+					case c.wanted && err != nil:
+						t.Errorf("it has committed, and the gateway says: %v", err)
+					case !c.wanted && !errors.As(err, &other):
+						t.Errorf("it has not committed, and the gateway says: %v", err)
+					}
+					stop(g)
+				})
 			})
-		})
+		}
 	}
+}
+
+// TestUnreadRow: a transaction that may have read a row before its range had this protocol is refused if the row has been written since (txn.MP6).
+func TestUnreadRow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLab(4)
+		g := w.gateway(4, 1)
+		begun := clock.Timestamp{Wall: time.Now().UnixNano()}
+		time.Sleep(time.Second)
+		if err := g.add(t.Context(), "x", "b"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		x := g.client.Begin().(*coordinator)
+		decide := func(begun clock.Timestamp) error {
+			_, err := x.Decide(t.Context(), &kv.Txn{TxnMeta: kv.TxnMeta{ID: kv.TxnID{3}, MinTimestamp: begun}}, []transaction.Write{{Key: keys.Key("b"), Value: []byte("y")}}, clock.Timestamp{})
+			return err
+		}
+		var tooOld *kv.WriteTooOldError
+		if err := decide(begun); !errors.As(err, &tooOld) {
+			t.Errorf("it overwrites what it has not seen: %v", err)
+		}
+		x.Restarted(false)
+		if err := decide(begun); err != nil {
+			t.Errorf("the second attempt: %v", err)
+		}
+		stop(g)
+	})
 }

@@ -35,15 +35,7 @@ func (c *Client) ended(ctx context.Context, options []Option, ks []keys.Key, com
 		if err == nil {
 			everyone = c.close(ctx, qs) && everyone
 		}
-		for pause := roundTime; !everyone && committed && pause <= again*roundTime; pause *= again {
-			// Some replica has not heard of it. If it does not in a few seconds, others bring it up to date.
-			if c.pause(ctx, pause) == nil {
-				everyone, _ = c.tell(ctx, qs, nil)
-			}
-		}
-		for i, k := range ks {
-			c.disown(k, options[i].At)
-		}
+		c.spread(ctx, qs, everyone || !committed)
 	})
 	if commute {
 		t := c.o.Host.Clock.NewTimer(nearby)
@@ -53,6 +45,19 @@ func (c *Client) ended(ctx context.Context, options []Option, ks []keys.Key, com
 		case <-t.C():
 		case <-ctx.Done():
 		}
+	}
+}
+
+// spread tells the replicas that have not heard of a transaction's end again. If some have not in a few seconds, others bring them up to date. Then the
+// gateway need not remember what it has committed.
+func (c *Client) spread(ctx context.Context, qs []*Request, everyone bool) {
+	for pause := roundTime; !everyone && pause <= again*roundTime; pause *= again {
+		if c.pause(ctx, pause) == nil {
+			everyone, _ = c.tell(ctx, qs, nil)
+		}
+	}
+	for _, q := range qs {
+		c.disown(q.Key, q.Option.At)
 	}
 }
 
@@ -433,7 +438,10 @@ func (c *Client) Resolve(ctx context.Context, spans []keys.Span, meta kv.TxnMeta
 			some = append(some, q)
 		}
 	}
-	_, err := c.tell(ctx, some, nil)
+	everyone, err := c.tell(ctx, some, nil)
+	if err == nil && len(some) > 0 {
+		c.later(func(ctx context.Context) { c.spread(ctx, some, everyone || status != kv.Committed) })
+	}
 	return err
 }
 

@@ -16,8 +16,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"meridian/keys"
+	"meridian/kv"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/txn"
 )
 
 // fiveAcceptors is a cluster with one node in each of the paper's regions, and a range of the protocol fast_paxos that has a voter on each.
@@ -282,6 +284,62 @@ func TestFastPaxosFromElsewhere(t *testing.T) {
 			}
 			if took := time.Since(begun); took > time.Second {
 				t.Errorf("node %d: four statements took %v", i+1, took)
+			}
+		}
+	})
+}
+
+// TestNoUpdateLostToTheChange: a transaction that has read a row before its range got another protocol, and writes it afterwards, does not overwrite what was written in between (txn.MP6).
+func TestNoUpdateLostToTheChange(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 3, Log: logTo()})
+		replicated(t, c, 3)
+		conn := connect(t, c, 0)
+		exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY)")
+		ctx, n, table := context.Background(), c.Node(0), keys.IndexPrefix(tableIDOf(t, conn, "t"), uint32(1))
+		become := func(p kv.Protocol) { exec(t, conn, "ALTER TABLE t SET (commit_protocol = '"+p.String()+"')") }
+		add := func(ctx context.Context, tx *txn.Txn, k keys.Key, s string, meanwhile func()) error {
+			v, err := tx.Get(ctx, k, kv.NoLock, kv.Block)
+			if err != nil {
+				return err
+			}
+			var b txn.WriteBatch
+			b.Put(k, append(v, s...))
+			b.Put(userKey(30), []byte("x")) // in a range of the leader protocol
+			if err := tx.Write(ctx, &b); err != nil {
+				return err
+			}
+			meanwhile()
+			tx.BeginStatement() // what it reads from now on is new
+			return nil
+		}
+		o := txn.TxnOptions{Isolation: kv.ReadCommitted}
+		for i, from := range []kv.Protocol{kv.FastPaxos, kv.Leader} {
+			k := append(slices.Clone(table), 0x90, byte(i))
+			become(from)
+			attempts := 0
+			if err := n.DB().Run(ctx, o, func(ctx context.Context, tx *txn.Txn) error {
+				attempts++
+				return add(ctx, tx, k, "a", func() {
+					if attempts == 1 {
+						become(kv.Leader + kv.FastPaxos - from)
+						if err := n.DB().Run(ctx, o, func(ctx context.Context, tx *txn.Txn) error { return add(ctx, tx, k, "b", func() {}) }); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}); err != nil {
+				t.Error(err)
+			}
+			if err := n.DB().Run(ctx, o, func(ctx context.Context, tx *txn.Txn) error {
+				v, err := tx.Get(ctx, k, kv.NoLock, kv.Block)
+				if err == nil && (string(v) != "ba" || attempts != 2) {
+					t.Errorf("from %s: %q after %d attempts", from, v, attempts)
+				}
+				return err
+			}); err != nil {
+				t.Error(err)
 			}
 		}
 	})
