@@ -1,0 +1,215 @@
+package rangeserver_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"meridian/clock"
+	"meridian/commit/fastpaxos"
+	"meridian/commit/leader"
+	"meridian/commit/leader/tscache"
+	"meridian/host/machine"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/rangeserver"
+	"meridian/replica"
+	"meridian/storage/engine"
+)
+
+// What a transaction of one row costs one replica of its range, in a store with a disk in memory: BenchmarkFastPaxos is a vote and an outcome, BenchmarkLeader the
+// same update by the leaseholder of a range with a log.
+
+// numbers are rows of one number of eight bytes, with 92 others.
+type numbers struct{}
+
+func (numbers) Column(row []byte, _ uint32) (int64, bool) {
+	return int64(binary.BigEndian.Uint64(row)), true
+}
+
+func (n numbers) Add(row []byte, ds []fastpaxos.Delta) ([]byte, error) {
+	row = append([]byte(nil), row...)
+	v, _ := n.Column(row, 0)
+	for _, d := range ds {
+		v += d.Amount
+	}
+	binary.BigEndian.PutUint64(row, uint64(v))
+	return row, nil
+}
+
+// single is a store with one node.
+type single struct {
+	b      *testing.B
+	store  *rangeserver.Store
+	clock  *clock.Clock
+	engine *engine.Engine
+	writes uint64
+}
+
+func (s *single) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	b.RangeID = 2
+	return s.store.Send(ctx, b)
+}
+
+func newSingle(b *testing.B) *single {
+	h := machine.New(context.Background(), machine.Options{FS: vfs.NewMem(), Log: slog.New(slog.DiscardHandler)})
+	s := &single{b: b, clock: clock.New(h.Clock, clock.DefaultMaxOffset)}
+	var err error
+	s.engine, err = engine.Open(h, "store", engine.Options{MemTableBytes: 64 << 20, CacheBytes: 64 << 20, ReserveBytes: -1})
+	check(b, err)
+	b.Cleanup(func() { h.Group.Stop(); _ = s.engine.Close() })
+	check(b, rangeserver.Bootstrap(s.engine, 1, 1, s.clock.Now(), nil))
+	o := &leader.Options{Host: h, Clock: s.clock, Engine: s.engine, Sender: s, Cache: tscache.New(tscache.Options{}, s.clock.Now()), Metrics: &leader.Metrics{}}
+	s.store, err = rangeserver.Open(rangeserver.Options{Host: h, Clock: s.clock, Engine: s.engine, Liveness: lone{}, NodeID: 1, StoreID: 1, QueueInterval: 200 * time.Millisecond,
+		Leader:    func(r *replica.Replica, handoff any) rangeserver.Leader { return leader.New(o, r, handoff) },
+		Protocols: rangeserver.Registry{kv.FastPaxos: fastpaxos.New(fastpaxos.ProtocolOptions{Columns: numbers{}})}})
+	check(b, err)
+	r := s.store.Replica(2)
+	_, err = r.EnsureLease(context.Background(), s.clock.Now())
+	check(b, err)
+	s.store.SetDB(direct{r, s.clock})
+	for i := range 10_000 {
+		_, err := s.Send(context.Background(), &kv.Batch{Requests: []kv.Request{&kv.PutRequest{Key: benchKey(i), Value: make([]byte, 100)}}})
+		check(b, err)
+	}
+	return s
+}
+
+func benchKey(i int) keys.Key { return append(keys.TableKey(uint32(100)), fmt.Sprintf("%010d", i)...) }
+
+func (s *single) begin() {
+	s.b.ReportAllocs()
+	s.writes = s.engine.Metrics().WALBytesWritten
+	s.b.ResetTimer()
+}
+
+func (s *single) end() {
+	s.b.StopTimer()
+	s.b.ReportMetric(float64(s.engine.Metrics().WALBytesWritten-s.writes)/float64(s.b.N), "logged-B/op")
+	s.b.ReportMetric(float64(s.store.Metrics.Seals.Load()), "seals")
+}
+
+func (s *single) ask(qs ...*fastpaxos.Request) []*fastpaxos.Reply {
+	b := &kv.Batch{Header: kv.Header{Protocol: kv.FastPaxos}}
+	for _, q := range qs {
+		b.Requests = append(b.Requests, &kv.ProtocolRequest{Key: q.Key, Body: q.Append(nil), Reads: q.Kind == fastpaxos.Read})
+	}
+	for {
+		b.Generation = s.store.Replica(2).Generation().Number
+		resp, err := s.Send(context.Background(), b)
+		if err != nil {
+			if _, ok := err.(*kv.GenerationError); ok {
+				time.Sleep(time.Millisecond)
+				continue
+			}
+			s.b.Fatal(err)
+		}
+		out := make([]*fastpaxos.Reply, len(resp.Responses))
+		for i, r := range resp.Responses {
+			out[i], err = fastpaxos.DecodeReply(r.(*kv.ProtocolResponse).Body)
+			check(s.b, err)
+		}
+		return out
+	}
+}
+
+func (s *single) name(n int64) fastpaxos.Name {
+	out := fastpaxos.Name{At: s.clock.Now()}
+	binary.BigEndian.PutUint64(out.Txn[:], uint64(n))
+	return out
+}
+
+func BenchmarkFastPaxos(b *testing.B) {
+	physical := func(b *testing.B, key func(i int) keys.Key) {
+		s := newSingle(b)
+		_, err := s.store.SetProtocol(context.Background(), 2, &kv.AdminSetProtocolRequest{Key: benchKey(0), Protocol: kv.FastPaxos})
+		check(b, err)
+		val := make([]byte, 100)
+		s.begin()
+		for i := range b.N {
+			k := key(i)
+			row := s.ask(&fastpaxos.Request{Kind: fastpaxos.Read, Key: k, Look: &fastpaxos.Look{Keys: []keys.Key{k}}})[0].Looked.Rows[0]
+			o := fastpaxos.Option{Name: s.name(int64(i)), Update: fastpaxos.Update{Seen: row.Seen, Value: val}, Keys: []keys.Key{k}}
+			if r := s.ask(&fastpaxos.Request{Kind: fastpaxos.Propose, Key: k, Option: o})[0]; r.Verdict != fastpaxos.Accepted {
+				b.Fatalf("%+v", r)
+			}
+			s.ask(&fastpaxos.Request{Kind: fastpaxos.End, Key: k, Option: o, Committed: true})
+		}
+		s.end()
+	}
+	b.Run("cold", func(b *testing.B) { physical(b, func(i int) keys.Key { return benchKey(i % 10_000) }) })
+	b.Run("hot", func(b *testing.B) { physical(b, func(int) keys.Key { return benchKey(7) }) })
+	b.Run("commuting", func(b *testing.B) {
+		s := newSingle(b)
+		_, err := s.store.SetProtocol(context.Background(), 2, &kv.AdminSetProtocolRequest{Key: benchKey(0), Protocol: kv.FastPaxos})
+		check(b, err)
+		k := benchKey(7)
+		seen := s.ask(&fastpaxos.Request{Kind: fastpaxos.Read, Key: k, Look: &fastpaxos.Look{Keys: []keys.Key{k}}})[0].Looked.Rows[0].Seen
+		var n, again atomic.Int64
+		s.begin()
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				for i := n.Add(1); i <= int64(b.N); i = n.Add(1) {
+					now := seen
+					for {
+						o := fastpaxos.Option{Name: s.name(i), Update: fastpaxos.Update{Seen: now, Deltas: []fastpaxos.Delta{{Amount: 1, Max: 1 << 60}}}, Keys: []keys.Key{k}}
+						r := s.ask(&fastpaxos.Request{Kind: fastpaxos.Propose, Key: k, Option: o})[0]
+						if r.Verdict == fastpaxos.Accepted {
+							s.ask(&fastpaxos.Request{Kind: fastpaxos.End, Key: k, Option: o, Committed: true})
+							break
+						}
+						again.Add(1)
+						now = s.ask(&fastpaxos.Request{Kind: fastpaxos.Read, Key: k, Look: &fastpaxos.Look{Keys: []keys.Key{k}}})[0].Looked.Rows[0].Seen
+					}
+				}
+			}()
+		}
+		wg.Wait()
+		s.end()
+		b.ReportMetric(float64(again.Load())/float64(b.N), "again/op")
+	})
+}
+
+// BenchmarkLeader is the leaseholder's part of the same: a read that locks, and a commit in one phase.
+func BenchmarkLeader(b *testing.B) {
+	update := func(s *single, i int) {
+		k := benchKey(i)
+		t := &kv.Txn{TxnMeta: kv.TxnMeta{Anchor: k, MinTimestamp: s.clock.Now()}}
+		t.WriteTimestamp, t.ReadTimestamp = t.MinTimestamp, t.MinTimestamp
+		t.UncertaintyLimit = t.MinTimestamp
+		n := s.name(int64(i))
+		copy(t.ID[:], n.Txn[:])
+		binary.BigEndian.PutUint64(t.ID[8:], uint64(n.At.Wall))
+		_, err := s.Send(context.Background(), &kv.Batch{Header: kv.Header{Txn: t, CanForwardRead: true}, Requests: []kv.Request{&kv.GetRequest{Key: k, Lock: kv.Exclusive}}})
+		check(s.b, err)
+		_, err = s.Send(context.Background(), &kv.Batch{Header: kv.Header{Txn: t, CanForwardRead: true}, Requests: []kv.Request{&kv.PutRequest{Key: k, Value: make([]byte, 100), Seq: 1},
+			&kv.EndTxnRequest{Anchor: k, Commit: true, OnePhase: true, LockSpans: []keys.Span{{Start: k}}}}})
+		check(s.b, err)
+	}
+	b.Run("cold", func(b *testing.B) {
+		s := newSingle(b)
+		s.begin()
+		for i := range b.N {
+			update(s, i%10_000)
+		}
+		s.end()
+	})
+	b.Run("hot", func(b *testing.B) {
+		s := newSingle(b)
+		s.begin()
+		for range b.N {
+			update(s, 7)
+		}
+		s.end()
+	})
+}
