@@ -177,7 +177,7 @@ func TestFastPaxos(t *testing.T) {
 		f.end(3, true, b)
 		f.reads(3, "a=a1 b=b1 ")
 		// Another one that all have accepted; one that a single replica has; and one that has ended without success.
-		c, d, e := f.option("c", "c1", clock.Timestamp{}, "zz"), f.option("d", "d1", clock.Timestamp{}), f.option("e", "e1", clock.Timestamp{})
+		c, d, e := f.option("c", "c1", clock.Timestamp{}, "zz"), f.option("d", "d1", clock.Timestamp{}), f.option("e", "e1", clock.Timestamp{}, "zz")
 		f.propose(0, 3, fastpaxos.Accepted, fastpaxos.Undecided, c)
 		f.propose(2, 1, fastpaxos.Accepted, fastpaxos.Undecided, d)
 		f.propose(0, 3, fastpaxos.Accepted, fastpaxos.Undecided, e)

@@ -147,6 +147,28 @@ func (g *Range) WriteThen(generation uint64, change func(*Delta), then func()) e
 	return nil
 }
 
+// WriteLater is Write for what may be lost if the node crashes: it is durable with whatever is written after it.
+func (g *Range) WriteLater(generation uint64, change func(*Delta)) error {
+	if !g.r.Acts(generation) {
+		return g.s.generationError(g.r)
+	}
+	b := g.s.o.Engine.NewBatch()
+	defer b.Close()
+	change(&Delta{b: b, id: g.r.RangeID(), generation: generation})
+	g.promised.Add(int64(b.Len()))
+	if err := b.Commit(false); err != nil {
+		g.s.Fatal(err)
+		return err
+	}
+	if !g.r.Acts(generation) { // the change may be reported, or not
+		return g.s.generationError(g.r)
+	}
+	return nil
+}
+
+// Holds says how many bytes the delta has, about, for a participant that does not only add to it: the range is folded by it.
+func (g *Range) Holds(bytes int64) { g.promised.Store(bytes) }
+
 // Send sends a message to another replica's participant. It travels with the messages of raft, and may be lost. If it gives a
 // promise, the promise has to be durable already. A replica that does not act in this generation does not receive it.
 func (g *Range) Send(to kv.ReplicaDescriptor, generation uint64, body []byte) {

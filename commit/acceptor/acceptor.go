@@ -10,6 +10,7 @@ package acceptor
 import (
 	"context"
 	"fmt"
+	"iter"
 	"sync"
 
 	"meridian/clock"
@@ -40,12 +41,14 @@ type Protocol[C Core[Q, R, W], Q, R, W any] struct {
 	Decode func([]byte) (Q, error)
 	Key    func(*Q) keys.Key
 	Append func([]byte, *R) []byte
-	// Store gives the name and the value of a durable state, Stored reads them.
-	Store  func(*W) (k keys.Key, value []byte)
-	Stored func(k keys.Key, value []byte) (W, error)
-	// Piece is a durable state in a report; Last is the latest timestamp in it that may be ahead of the clock.
-	Piece func(*W) []byte
-	Last  func(*W) clock.Timestamp
+	// Store puts a durable state into the delta; Stored reads a whole delta, in order of names.
+	Store  func(*rangeserver.Delta, *W)
+	Stored func(entries iter.Seq2[[]byte, []byte]) ([]W, error)
+	// Pieces gives a durable state to a report; Last is the latest timestamp in it that may be ahead of the clock.
+	Pieces func(w *W, send func([]byte) error) error
+	Last   func(*W) clock.Timestamp
+	// Size is about how many bytes the delta has; nil: as many as were written.
+	Size func(c C) int64
 }
 
 // Participant is a protocol's part at one replica of a range.
@@ -125,17 +128,18 @@ func (p *Participant[C, Q, R, W]) acting(generation uint64) (*acting[C, Q, R, W]
 	if p.now != nil && p.now.generation == generation {
 		return p.now, nil
 	}
-	delta, err := p.delta(generation)
+	delta, first, err := p.delta(generation)
 	if err != nil {
 		return nil, err
 	}
 	a := &acting[C, Q, R, W]{generation: generation, calls: map[uint64]chan *R{}, synced: make(chan struct{})}
-	if len(delta) == 0 {
+	if first.name == nil {
 		a.core = p.p.New(p.g, generation, nil, 0)
 	} else {
 		// The state in the engine may not be durable, if this replica has had a core of the generation before. It is when this is.
 		a.core = p.p.New(p.g, generation, delta, 1)
-		if err := p.write(a, delta[:1], func() { a.sync(1, nil) }); err != nil {
+		again := func(d *rangeserver.Delta) { d.Put(first.name, first.value) }
+		if err := p.g.WriteThen(generation, again, func() { a.sync(1, nil) }); err != nil {
 			return nil, err
 		}
 	}
@@ -143,28 +147,40 @@ func (p *Participant[C, Q, R, W]) acting(generation uint64) (*acting[C, Q, R, W]
 	return a, nil
 }
 
-// delta is what the replica has written in a generation.
-func (p *Participant[C, Q, R, W]) delta(generation uint64) (out []W, err error) {
+// entry is a key of a delta.
+type entry struct{ name, value []byte }
+
+// delta is what the replica has written in a generation, and the first key of it.
+func (p *Participant[C, Q, R, W]) delta(generation uint64) (out []W, first entry, err error) {
 	span := p.g.DeltaSpan(generation)
 	it, err := p.g.Engine().NewIter(engine.IterOptions{Lower: span.Start, Upper: span.End})
 	if err != nil {
-		return nil, err
+		return nil, first, err
 	}
 	defer it.Close()
-	for ok := it.First(); ok; ok = it.Next() {
-		k, _ := it.Key()
-		v, err := it.Value()
-		if err != nil {
-			return nil, err
+	var failed error
+	out, err = p.p.Stored(func(yield func(name, value []byte) bool) {
+		for ok := it.First(); ok; ok = it.Next() {
+			k, _ := it.Key()
+			var v []byte
+			if v, failed = it.Value(); failed != nil {
+				return
+			}
+			if k = k[len(span.Start):]; first.name == nil {
+				first = entry{append([]byte{}, k...), append([]byte{}, v...)}
+			}
+			if !yield(k, v) {
+				return
+			}
 		}
-		name := append(keys.Key(nil), k[len(span.Start):]...)
-		w, err := p.p.Stored(name, v)
-		if err != nil {
-			return nil, fmt.Errorf("%s: the delta of %s: %w", p.p.Name, keys.Masked(name), err)
-		}
-		out = append(out, w)
+	})
+	if err != nil {
+		return nil, first, fmt.Errorf("%s: %w", p.p.Name, err)
 	}
-	return out, it.Error()
+	if failed == nil {
+		failed = it.Error()
+	}
+	return out, first, failed
 }
 
 func (p *Participant[C, Q, R, W]) await(ctx context.Context, a *acting[C, Q, R, W], replied chan *R) (*R, error) {
@@ -212,14 +228,26 @@ func (p *Participant[C, Q, R, W]) begin(a *acting[C, Q, R, W], q *Q, replied cha
 	a.core.Step(clock.Timestamp{}, core.Call[Q, R]{ID: a.call, Request: q})
 	fx := a.core.Effects()
 	a.deliver(fx.Send)
-	if fx.Ticket == 0 {
+	return p.write(a, &fx, reads)
+}
+
+// write puts states into the delta, in the order of calls. What has no ticket is durable with what comes after it.
+func (p *Participant[C, Q, R, W]) write(a *acting[C, Q, R, W], fx *core.Effects[core.Call[Q, R], W, struct{}], reads bool) (err error) {
+	if len(fx.Persist) == 0 {
 		return nil
 	}
-	var err error
-	if reads {
+	store := func(d *rangeserver.Delta) {
+		for i := range fx.Persist {
+			p.p.Store(d, &fx.Persist[i])
+		}
+	}
+	switch ticket, after := fx.Ticket, fx.After; {
+	case reads && ticket != 0:
 		err = &kv.InternalError{Message: p.p.Name + ": a read that promises something"}
-	} else {
-		err = p.write(a, fx.Persist, func() { a.sync(fx.Ticket, fx.After) })
+	case ticket != 0:
+		err = p.g.WriteThen(a.generation, store, func() { a.sync(ticket, after) })
+	default:
+		err = p.g.WriteLater(a.generation, store)
 	}
 	if err != nil {
 		// The core has what the engine has not, or may not have; it is not asked any more.
@@ -228,17 +256,10 @@ func (p *Participant[C, Q, R, W]) begin(a *acting[C, Q, R, W], q *Q, replied cha
 			p.now = nil
 		}
 		p.mu.Unlock()
+	} else if p.p.Size != nil {
+		p.g.Holds(p.p.Size(a.core))
 	}
 	return err
-}
-
-// write puts states into the delta, in the order of calls.
-func (p *Participant[C, Q, R, W]) write(a *acting[C, Q, R, W], ws []W, then func()) error {
-	return p.g.WriteThen(a.generation, func(d *rangeserver.Delta) {
-		for i := range ws {
-			d.Put(p.p.Store(&ws[i]))
-		}
-	}, then)
 }
 
 // sync says that the Persist of a ticket is durable. The store's syncer calls it; tickets may come out of order, but what is durable is a
@@ -266,12 +287,12 @@ func (p *Participant[C, Q, R, W]) Sealed(uint64) {}
 
 // Report gives the delta.
 func (p *Participant[C, Q, R, W]) Report(_ context.Context, generation uint64, send func([]byte) error) (served clock.Timestamp, err error) {
-	delta, err := p.delta(generation)
+	delta, _, err := p.delta(generation)
 	if err != nil {
 		return served, err
 	}
 	for i := range delta {
-		if err := send(p.p.Piece(&delta[i])); err != nil {
+		if err := p.p.Pieces(&delta[i], send); err != nil {
 			return served, err
 		}
 		served = served.Forward(p.p.Last(&delta[i]))

@@ -73,10 +73,12 @@ type Reply struct {
 // Message is a request or its reply.
 type Message = core.Call[Request, Reply]
 
-// Write is a record that has to become durable.
+// Write is a record of which parts have to become durable (delta.go).
 type Write struct {
-	Key    keys.Key
-	Record *Record
+	Key keys.Key
+	// Record is valid until the acceptor's next step.
+	Record  *Record
+	changes []change
 }
 
 // Effects are an acceptor's.
@@ -89,9 +91,14 @@ type Acceptor struct {
 	quorums Quorums
 	cols    Columns
 	records map[string]*Record
-	order   *btree.BTreeG[string] // the keys of records
-	// floor is at or above all that was read, written or rejected in earlier generations, under whichever protocol.
-	floor   clock.Timestamp
+	// stored are records as the delta had them when the acceptor was made, which were not asked for yet.
+	stored map[string]*Record
+	order  *btree.BTreeG[string] // the keys of records, and of stored
+	// floor is at or above all that was read, written or rejected in earlier generations, under whichever protocol; or a record that was the base's
+	// again, and was dropped, had it.
+	floor clock.Timestamp
+	// size is about how many bytes the delta has.
+	size    int64
 	fx      Effects
 	last    core.Ticket // of the latest Persist
 	durable core.Ticket
@@ -104,15 +111,32 @@ type heldReply struct {
 	m     Message
 }
 
-// NewAcceptor makes an acceptor that has the given state of its generation: what it wrote before it was stopped. last is the latest ticket of
-// what may not be durable yet of delta.
-func NewAcceptor(q Quorums, cols Columns, delta []Write, last core.Ticket) *Acceptor {
-	a := &Acceptor{quorums: q, cols: cols, records: map[string]*Record{}, order: btree.NewOrderedG[string](32), last: last}
-	for _, w := range delta {
-		a.records[string(w.Key)] = w.Record
-		a.order.ReplaceOrInsert(string(w.Key))
+// NewAcceptor makes an acceptor that has the given records of its generation. last is the latest ticket of what may not be durable yet of them.
+func NewAcceptor(q Quorums, cols Columns, records []Write, last core.Ticket) *Acceptor {
+	a := &Acceptor{quorums: q, cols: cols, records: map[string]*Record{}, stored: map[string]*Record{}, order: btree.NewOrderedG[string](32), last: last}
+	for _, w := range records {
+		a.keep(w.Key, w.Record, &kept{})
 	}
 	return a
+}
+
+func (a *Acceptor) keep(k keys.Key, r *Record, by *kept) {
+	r.kept = by
+	a.records[string(k)] = r
+	a.order.ReplaceOrInsert(string(k))
+}
+
+// Restore tells what the delta has: what the acceptor wrote before it was stopped. It comes before the first request.
+func (a *Acceptor) Restore(delta []Write) {
+	for _, w := range delta {
+		if w.Key == nil {
+			a.floor = a.floor.Forward(w.Record.Floor)
+			continue
+		}
+		a.stored[string(w.Key)] = w.Record
+		a.order.ReplaceOrInsert(string(w.Key))
+		a.size += w.Record.size()
+	}
 }
 
 // Knows reports whether the acceptor knows the record. If not, Load comes before its first request.
@@ -121,57 +145,72 @@ func (a *Acceptor) Knows(k keys.Key) bool { return a.records[string(k)] != nil }
 // Load tells what the base of the range has of a record. Options of earlier generations that it does not know are past (fastpaxos.FP9).
 func (a *Acceptor) Load(k keys.Key, base *Record) {
 	if !a.Knows(k) {
-		r := *base
-		r.Floor = r.Floor.Forward(a.floor)
-		a.records[string(k)] = &r
-		a.order.ReplaceOrInsert(string(k))
+		r, by := a.onBase(k, base)
+		delete(a.stored, string(k))
+		a.keep(k, r, by)
 	}
 }
 
-// Step takes in a request. States that have left the acceptor are never changed: each change makes a copy.
+// onBase is a record that was not loaded: what the delta has of it, on the base.
+func (a *Acceptor) onBase(k keys.Key, base *Record) (*Record, *kept) {
+	by := &kept{base: base.Base.At, side: !base.Default()}
+	r := a.stored[string(k)]
+	if r == nil {
+		r = base.Clone()
+	} else {
+		was := r
+		r = was.Clone()
+		by.whole, by.floor = true, a.floor
+		by.head = was.headSize(by)
+		r.learn(&Record{Base: base.Base})
+		r.kept = by
+		r.noteAll(was)
+	}
+	by.floor = a.floor
+	r.Floor = r.Floor.Forward(a.floor)
+	return r, by
+}
+
+// Step takes in a request. A record that leaves the acceptor in a reply is a copy.
 func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	q := m.Request
-	old := a.records[string(q.Key)]
-	r := *old // its lists are copied before they are changed
-	reply, changed := &Reply{}, false
+	r := a.records[string(q.Key)]
+	reply := &Reply{}
+	// A promise has to be durable; what has been learned may be learned again.
+	promise := true
 	switch q.Kind {
 	case Query:
+		promise = false
 	case Propose:
-		reply.Verdict, reply.Outcome, changed = r.propose(&q.Option, a.cols, a.quorums)
+		reply.Verdict, reply.Outcome = r.propose(&q.Option, a.cols, a.quorums)
 		if reply.Verdict == Rejected {
 			reply.Blocker = r.blocker(&q.Option)
 		}
 	case Prepare:
 		if r.Promised.Less(q.Ballot) {
-			r.Promised, changed = q.Ballot, true
+			r.Promised = q.Ballot
+			r.noteHead()
 		}
 	case Dictate:
-		changed = r.dictated(q)
+		r.dictated(q)
 	case End:
 		if out := r.Outcome(q.Option.Name); out == Undecided || out == Past && q.Committed {
 			r.end(&q.Option, q.Committed)
-			changed = true
-		} else {
-			changed = len(q.Option.Keys) == 0 && r.heard(q.Option.Name)
+			promise = len(q.Option.Keys) > 1 // that somebody who asks will be told
+		} else if len(q.Option.Keys) == 0 {
+			r.heard(q.Option.Name)
+			promise = false
 		}
 	}
-	if changed {
-		old = &r
-		a.records[string(q.Key)] = old
-		if len(a.fx.Persist) == 0 {
-			a.last++
-			a.fx.Ticket = a.last
-		}
-		a.fx.Persist = append(a.fx.Persist, Write{q.Key, old})
-	}
+	a.persist(q.Key, r, promise)
 	reply.Promised, reply.Ballot, reply.Sequence = r.Promised, r.Accepted, r.Sequence
 	if q.Kind == Query || q.Kind == Prepare {
-		reply.Record = old
+		reply.Record = r.Clone()
 	}
-	// Others may rely on the reply, so the state that it reports is durable, whichever request made it so.
+	// Others may rely on the reply, so the promises that it reports are durable, whichever request made them.
 	out := Message{ID: m.ID, Reply: reply}
 	switch {
-	case len(a.fx.Persist) > 0:
+	case a.fx.Ticket != 0:
 		a.fx.After = append(a.fx.After, out)
 	case a.durable < a.last:
 		a.held = append(a.held, heldReply{a.last, out})
@@ -180,20 +219,37 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	}
 }
 
+// persist has what was changed in a record written. Without a promise it may be lost if the replica crashes; then all that was written later is, too.
+func (a *Acceptor) persist(k keys.Key, r *Record, promise bool) {
+	changes := r.kept.take(r)
+	if len(changes) == 0 {
+		return
+	}
+	for i := range changes {
+		a.size += int64(changes[i].grows)
+	}
+	if promise && a.fx.Ticket == 0 {
+		a.last++
+		a.fx.Ticket = a.last
+	}
+	a.fx.Persist = append(a.fx.Persist, Write{k, r, changes})
+}
+
 // propose votes about an option, if anyone may add options in the present ballot (algorithm 3, Phase2bFast).
-func (r *Record) propose(o *Option, cols Columns, q Quorums) (v, outcome Verdict, changed bool) {
+func (r *Record) propose(o *Option, cols Columns, q Quorums) (v, outcome Verdict) {
 	if outcome = r.Outcome(o.Name); outcome != Undecided {
-		return Undecided, outcome, false
+		return Undecided, outcome
 	}
 	if known := r.vote(o.Name); known != nil {
-		return known.Verdict, Undecided, false
+		return known.Verdict, Undecided
 	}
 	if r.Promised != r.Accepted || !r.Accepted.Open() {
-		return Undecided, Undecided, false // a master has it, or is about to
+		return Undecided, Undecided // a master has it, or is about to
 	}
 	v = r.judge(o, cols, q, false)
-	r.Votes = append(slices.Clip(r.Votes), Vote{Option: *o, Verdict: v})
-	return v, Undecided, true
+	r.Votes = append(r.Votes, Vote{Option: *o, Verdict: v})
+	r.note(partVote, o.Name, r.Votes[len(r.Votes)-1].size())
+	return v, Undecided
 }
 
 // blocker is an accepted option because of which o is rejected, nil if there is none.
@@ -207,23 +263,23 @@ func (r *Record) blocker(o *Option) *Option {
 }
 
 // dictated takes over the state that a master proposes (algorithm 3, Phase2bClassic). It keeps all that this acceptor knows of outcomes.
-func (r *Record) dictated(q *Request) bool {
+func (r *Record) dictated(q *Request) {
 	if q.Ballot.Less(r.Promised) || q.Ballot == r.Accepted && q.Sequence <= r.Sequence {
-		return false
+		return
 	}
 	mine := *r
-	*r = *q.State
+	*r = *q.State.Clone()
 	r.Promised, r.Accepted, r.Sequence = q.Ballot, q.Ballot, q.Sequence
 	r.learn(&mine)
-	return true
+	r.kept = mine.kept
+	r.noteAll(&mine)
 }
 
 // learn takes over what another state of the same record has that is final: versions and outcomes.
 func (r *Record) learn(o *Record) {
-	r.Floor = r.Floor.Forward(o.Floor)
+	r.raise(o.Floor)
 	if r.Base.At.Less(o.Base.At) {
-		r.Base = o.Base
-		r.Added = slices.DeleteFunc(slices.Clone(r.Added), func(a Addition) bool { return !r.Base.At.Less(a.At) })
+		r.rebase(o.Base)
 	}
 	for _, a := range o.Added {
 		if r.vote(a.Name) != nil {
@@ -247,7 +303,7 @@ func (r *Record) sweep() {
 			r.end(&v.Option, out == Accepted)
 		case v.At.LessEq(r.Base.At):
 			// All options of its transaction have ended, or its record is known.
-			r.Votes = slices.Delete(slices.Clone(r.Votes), i, i+1)
+			r.dropVote(i)
 		default:
 			i++
 		}

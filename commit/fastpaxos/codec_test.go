@@ -11,6 +11,7 @@ import (
 func TestMessages(t *testing.T) {
 	vote := func(v *Vote) { v.Verdict %= Past + 1 }
 	record := func(r *Record) {
+		r.kept = nil
 		for i := range r.Votes {
 			vote(&r.Votes[i])
 		}
@@ -34,6 +35,7 @@ func TestMessages(t *testing.T) {
 				w.Record = &Record{}
 			}
 			record(w.Record)
+			w.changes = nil
 		}),
 		wiretest.Of("fastpaxos.Side", wiretest.Refuses, func(b []byte, s *side) []byte { return s.append(b) }, func(r *wire.Reader, s *side) { s.read(r) },
 			func(s *side) { s.key = nil; record(&s.Record) }),

@@ -2,7 +2,6 @@ package fastpaxos
 
 import (
 	"math/bits"
-	"slices"
 
 	"meridian/kv"
 )
@@ -74,7 +73,7 @@ func (r *Record) judge(o *Option, cols Columns, q Quorums, master bool) Verdict 
 	}
 	if !o.Commutes() {
 		if r.accepted(func(*Vote) bool { return true }) || r.Seen() != o.Seen ||
-			slices.ContainsFunc(r.Added, func(a Addition) bool { return o.At.LessEq(a.At) }) {
+			len(r.Added) > 0 && o.At.LessEq(r.Added[len(r.Added)-1].At) {
 			return Rejected
 		}
 		return Accepted
@@ -136,33 +135,27 @@ func (r *Record) affords(d Delta, cols Columns, q Quorums, master bool) bool {
 	// and by others.
 	start := wide(v)
 	var taken, spent uint64
-	add := func(ds []Delta, fixed bool) {
-		for _, e := range ds {
-			if e.Column != d.Column || (e.Amount < 0) != (d.Amount < 0) {
-				continue
-			}
-			if fixed {
-				taken = saturated(taken, size(e.Amount))
-			} else {
-				spent = saturated(spent, size(e.Amount))
-			}
+	if c := r.totals().column(d.Column); c != nil {
+		start = start.add(c.started)
+		way := &c.up
+		if d.Amount < 0 {
+			way = &c.down
 		}
-	}
-	for i := range r.Added {
-		a := &r.Added[i]
-		if !a.Started {
-			add(a.Deltas, a.Fixed)
-			continue
-		}
-		for _, e := range a.Deltas {
-			if e.Column == d.Column {
-				start = start.plus(e.Amount)
-			}
-		}
+		taken, spent = way.fixed, way.others
 	}
 	for i := range r.Votes {
-		if x := &r.Votes[i]; x.Verdict == Accepted {
-			add(x.Deltas, x.Fixed)
+		x := &r.Votes[i]
+		if x.Verdict != Accepted {
+			continue
+		}
+		for _, e := range x.Deltas {
+			switch {
+			case e.Column != d.Column || (e.Amount < 0) != (d.Amount < 0):
+			case x.Fixed:
+				taken = saturated(taken, size(e.Amount))
+			default:
+				spent = saturated(spent, size(e.Amount))
+			}
 		}
 	}
 	distance, ok := start.below(d.Max)
@@ -199,8 +192,9 @@ type sum struct{ hi, lo uint64 }
 
 func wide(n int64) sum { return sum{uint64(n >> 63), uint64(n)} }
 
-func (s sum) plus(n int64) sum {
-	w := wide(n)
+func (s sum) plus(n int64) sum { return s.add(wide(n)) }
+
+func (s sum) add(w sum) sum {
 	lo, carry := bits.Add64(s.lo, w.lo, 0)
 	hi, _ := bits.Add64(s.hi, w.hi, carry)
 	return sum{hi, lo}

@@ -111,7 +111,9 @@ func (m *model) clone() *model {
 	c.acceptors = make([]*Acceptor, len(m.acceptors))
 	for i, a := range m.acceptors {
 		b := *a
-		b.records = map[string]*Record{theKey: a.records[theKey]}
+		r, by := a.records[theKey].Clone(), *a.records[theKey].kept
+		by.sums, r.kept = nil, &by
+		b.records = map[string]*Record{theKey: r}
 		c.acceptors[i] = &b
 	}
 	c.parts = make([]*part, len(m.parts))

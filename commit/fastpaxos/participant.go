@@ -20,8 +20,9 @@ func acceptors(cols Columns) *acceptor.Protocol[*Acceptor, Request, Reply, Write
 	return &acceptor.Protocol[*Acceptor, Request, Reply, Write]{
 		Name: "fastpaxos",
 		New: func(g *rangeserver.Range, _ uint64, delta []Write, last core.Ticket) *Acceptor {
-			a := NewAcceptor(QuorumsIn(g.Desc()), cols, delta, last)
+			a := NewAcceptor(QuorumsIn(g.Desc()), cols, nil, last)
 			a.floor = g.Generation().Floor
+			a.Restore(delta)
 			return a
 		},
 		Load: func(a *Acceptor, src engine.Reader, k keys.Key) error {
@@ -51,13 +52,11 @@ func acceptors(cols Columns) *acceptor.Protocol[*Acceptor, Request, Reply, Write
 		Decode: DecodeRequest,
 		Key:    func(q *Request) keys.Key { return q.Key },
 		Append: func(b []byte, r *Reply) []byte { return r.Append(b) },
-		Store:  func(w *Write) (keys.Key, []byte) { return w.Key, w.Record.Append(nil) },
-		Stored: func(k keys.Key, v []byte) (Write, error) {
-			r, err := DecodeRecord(v)
-			return Write{Key: k, Record: r}, err
-		},
-		Piece: func(w *Write) []byte { return w.Append(nil) },
-		Last:  func(w *Write) clock.Timestamp { return w.Record.last() },
+		Store:  func(d *rangeserver.Delta, w *Write) { w.store(d) },
+		Stored: restoreDelta,
+		Pieces: func(w *Write, send func([]byte) error) error { return w.pieces(send) },
+		Last:   func(w *Write) clock.Timestamp { return w.Record.last() },
+		Size:   func(a *Acceptor) int64 { return a.size },
 	}
 }
 
@@ -149,10 +148,18 @@ func onBase(src *mvcc.Reader, k keys.Key, s *side) (*Record, error) {
 		*r = s.Record
 	}
 	v, _, err := src.Newest(k)
-	if err == nil && v != nil && r.Base.At.LessEq(v.Timestamp) {
-		r.Base = Value{At: v.Timestamp, Data: v.Value}
+	if err != nil || v == nil {
+		return r, err
 	}
-	return r, err
+	base := Value{At: v.Timestamp, Data: v.Value}
+	if s != nil {
+		r = r.Clone()
+		r.learn(&Record{Base: base}) // the base may have gone on (fastpaxos.FP42)
+	}
+	if r.Base.At == base.At || s == nil {
+		r.Base = base
+	}
+	return r, nil
 }
 
 // Base reads a record from the range's replicated data.

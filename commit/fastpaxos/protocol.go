@@ -77,7 +77,7 @@ func (w *rows) flush() error {
 
 // foldRange writes to the base what the reports of a generation come to (fastpaxos.FP9, fastpaxos.FP10).
 func foldRange(cols Columns, f *rangeserver.Folding) error {
-	reported, err := gather(f)
+	reported, err := gather(f) // as far as their replicas' deltas had them
 	if err != nil {
 		return err
 	}
@@ -137,13 +137,21 @@ func foldRange(cols Columns, f *rangeserver.Folding) error {
 func gather(f *rangeserver.Folding) (map[string][]*Record, error) {
 	out := map[string][]*Record{}
 	for _, r := range f.Reports {
+		var last *Write // a record may be in several pieces
 		for _, piece := range r.Pieces {
 			var e Write
 			in := wire.Read(bytes.Clone(piece))
 			if readWrite(&in, &e); in.Err() != nil {
 				return nil, fmt.Errorf("fastpaxos: a report of replica %d: %w", r.From.Replica, in.Err())
 			}
-			out[string(e.Key)] = append(out[string(e.Key)], e.Record)
+			if last != nil && last.Key.Equal(e.Key) {
+				last.Record.Added = append(last.Record.Added, e.Record.Added...)
+				last.Record.Votes = append(last.Record.Votes, e.Record.Votes...)
+				last.Record.Recent = append(last.Record.Recent, e.Record.Recent...)
+			} else {
+				last = &e
+				out[string(e.Key)] = append(out[string(e.Key)], e.Record)
+			}
 			f.Now = f.Now.Forward(e.Record.last())
 		}
 	}

@@ -41,13 +41,19 @@ type Looked struct {
 // row is a record as a reader sees it.
 func (r *Record) row(k keys.Key, cols Columns) (Row, error) {
 	out := Row{Key: k, Value: r.Base.Data, Seen: r.Seen(), Last: r.Base.At}
-	for i := range r.Added {
-		v, err := cols.Add(out.Value, r.Added[i].Deltas)
+	if len(r.Added) == 0 {
+		return out, nil
+	}
+	out.Last = out.Last.Forward(r.Added[len(r.Added)-1].At)
+	t := r.totals()
+	if len(t.pending) > 0 {
+		v, err := cols.Add(t.row, t.pending)
 		if err != nil {
 			return out, err
 		}
-		out.Value, out.Last = v, out.Last.Forward(r.Added[i].At)
+		t.row, t.pending = v, nil
 	}
+	out.Value = t.row
 	return out, nil
 }
 
@@ -78,6 +84,7 @@ func (a *Acceptor) look(src engine.Reader, d *kv.RangeDescriptor, q *Look) (out 
 				if g, err = onBase(r, k, side); err != nil {
 					return out, err
 				}
+				g, _ = a.onBase(k, g)
 			}
 			if err := add(k, g, true); err != nil {
 				return out, err
@@ -154,7 +161,7 @@ func (a *Acceptor) apart(src engine.Reader, r *mvcc.Reader, span keys.Span) (map
 	}
 	for i := range sides {
 		k := sides[i].key
-		if a.records[string(k)] != nil {
+		if a.records[string(k)] != nil || a.stored[string(k)] != nil {
 			continue
 		}
 		if out[string(k)], err = onBase(r, k, &sides[i]); err != nil {
@@ -162,10 +169,16 @@ func (a *Acceptor) apart(src engine.Reader, r *mvcc.Reader, span keys.Span) (map
 		}
 	}
 	a.order.AscendRange(string(span.Start), string(span.End), func(k string) bool {
-		out[k] = a.records[k]
-		return true
+		if out[k] = a.records[k]; out[k] != nil {
+			return true
+		}
+		var base *Record
+		if base, err = onBase(r, keys.Key(k), nil); err == nil { // the delta's parts take the place of what is next to the row
+			out[k], _ = a.onBase(keys.Key(k), base)
+		}
+		return err == nil
 	})
-	return out, nil
+	return out, err
 }
 
 // Append adds the bytes of a Look.

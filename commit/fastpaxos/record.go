@@ -181,16 +181,13 @@ type Record struct {
 	// of one that has ended is not taken for a new one.
 	Recent []Ended
 	Floor  clock.Timestamp
+
+	// kept is the acceptor's part of a record that it has; copies, and the states of masters, have none.
+	kept *kept `wire:"-"`
 }
 
 // Seen names the state.
-func (r *Record) Seen() Seen {
-	s := Seen{Base: r.Base.At}
-	for i := range r.Added {
-		s.Sum ^= r.Added[i].hash()
-	}
-	return s
-}
+func (r *Record) Seen() Seen { return Seen{Base: r.Base.At, Sum: r.totals().hash} }
 
 // Default reports whether the record is as its base has it: nothing need be stored.
 func (r *Record) Default() bool {
@@ -200,8 +197,18 @@ func (r *Record) Default() bool {
 // Clone gives a copy whose lists are its own. Options are never changed in place.
 func (r *Record) Clone() *Record {
 	c := *r
-	c.Added, c.Votes, c.Recent = slices.Clone(r.Added), slices.Clone(r.Votes), slices.Clone(r.Recent)
+	c.Added, c.Votes, c.Recent, c.kept = slices.Clone(r.Added), slices.Clone(r.Votes), slices.Clone(r.Recent), nil
 	return &c
+}
+
+// recent finds a transaction among those that ended not long ago, or where it would be.
+func (r *Record) recent(n Name) (int, bool) {
+	return slices.BinarySearchFunc(r.Recent, n, func(e Ended, n Name) int { return e.Compare(n) })
+}
+
+// addition finds an executed update, or where it would be.
+func (r *Record) addition(n Name) (int, bool) {
+	return slices.BinarySearchFunc(r.Added, n, func(a Addition, n Name) int { return a.Compare(n) })
 }
 
 func (r *Record) vote(n Name) *Vote {
@@ -215,15 +222,13 @@ func (r *Record) vote(n Name) *Vote {
 
 // Outcome is what the record knows of a transaction that has ended. Verdict is Accepted of a committed one.
 func (r *Record) Outcome(n Name) Verdict {
-	for _, e := range r.Recent {
-		if e.Name == n {
-			if e.Committed {
-				return Accepted
-			}
-			return Rejected
+	if i, found := r.recent(n); found {
+		if r.Recent[i].Committed {
+			return Accepted
 		}
+		return Rejected
 	}
-	if slices.ContainsFunc(r.Added, func(a Addition) bool { return a.Name == n }) {
+	if _, found := r.addition(n); found {
 		return Accepted
 	}
 	if n.At.LessEq(r.Floor) && r.vote(n) == nil {
@@ -236,19 +241,43 @@ func (r *Record) Outcome(n Name) Verdict {
 // by then does not learn it: it is told that this is past. Chosen by us: longer than a statement waits for an answer.
 const remembered = time.Minute
 
+// fewEnded is how many outcomes a record may have for it to look at all of them with each further one.
+const fewEnded = 64
+
 // Forget drops what is known of transactions all of whose options have ended, up to a timestamp.
 func (r *Record) Forget(upTo clock.Timestamp) {
-	forgotten := func(e Ended) bool { return e.Keys == nil && e.At.LessEq(upTo) }
-	if !slices.ContainsFunc(r.Recent, forgotten) {
-		return
-	}
-	r.Recent = slices.DeleteFunc(slices.Clone(r.Recent), func(e Ended) bool {
-		if forgotten(e) {
-			r.Floor = r.Floor.Forward(e.At)
+	floor := r.Floor
+	r.Recent = slices.DeleteFunc(r.Recent, func(e Ended) bool {
+		if e.Keys == nil && e.At.LessEq(upTo) {
+			r.note(partEnded, e.Name, -e.size())
+			floor = floor.Forward(e.At)
 			return true
 		}
 		return false
 	})
+	r.raise(floor)
+}
+
+// raise raises the floor.
+func (r *Record) raise(floor clock.Timestamp) {
+	if r.Floor.Less(floor) {
+		r.Floor = floor
+		r.noteHead()
+	}
+}
+
+// rebase makes a later physical version the base.
+func (r *Record) rebase(v Value) {
+	r.Base = v
+	r.Added = slices.DeleteFunc(r.Added, func(a Addition) bool {
+		if r.Base.At.Less(a.At) {
+			return false
+		}
+		r.note(partAdded, a.Name, -a.size())
+		return true
+	})
+	r.noteHead()
+	r.changedTotals()
 }
 
 // Behind reports whether the record lacks a version that others of its options were made for: it is not to be read.
@@ -257,19 +286,27 @@ func (r *Record) Behind() bool {
 		slices.ContainsFunc(r.Votes, func(v Vote) bool { return v.Verdict == Accepted && r.Base.At.Less(v.Seen.Base) })
 }
 
+// dropVote takes an option out of the votes.
+func (r *Record) dropVote(i int) {
+	r.note(partVote, r.Votes[i].Name, -r.Votes[i].size())
+	r.Votes = slices.Delete(r.Votes, i, i+1)
+}
+
 // end takes in the outcome of an option's transaction, and executes the option if that is committed. The record need not have heard of it before.
 func (r *Record) end(o *Option, committed bool) {
 	fixed := false
 	if i := slices.IndexFunc(r.Votes, func(v Vote) bool { return v.Name == o.Name }); i >= 0 {
 		fixed = r.Votes[i].Fixed
-		r.Votes = slices.Delete(slices.Clone(r.Votes), i, i+1)
+		same := *o // it may be of the list
+		o = &same
+		r.dropVote(i)
 	}
 	e := Ended{Name: o.Name, Committed: committed}
 	if len(o.Keys) > 1 {
 		e.Keys = o.Keys
 	}
 	r.remember(e)
-	if longAgo := (clock.Timestamp{Wall: o.At.Wall - int64(remembered)}); len(r.Recent) > 1 && r.Recent[0].At.Less(longAgo) {
+	if longAgo := (clock.Timestamp{Wall: o.At.Wall - int64(remembered)}); len(r.Recent) > 1 && r.Recent[0].At.Less(longAgo) && r.mayForget(o.At) {
 		r.Forget(longAgo)
 	}
 	if committed {
@@ -279,20 +316,22 @@ func (r *Record) end(o *Option, committed bool) {
 
 // heard takes in that all options of a transaction have ended.
 func (r *Record) heard(n Name) bool {
-	i := slices.IndexFunc(r.Recent, func(e Ended) bool { return e.Name == n })
-	if i < 0 || r.Recent[i].Keys == nil {
+	i, found := r.recent(n)
+	if !found || r.Recent[i].Keys == nil {
 		return false
 	}
-	r.Recent = slices.Clone(r.Recent)
+	before := r.Recent[i].size()
 	r.Recent[i].Keys = nil
+	r.note(partEnded, n, r.Recent[i].size()-before)
 	return true
 }
 
 func (r *Record) remember(e Ended) {
-	at, found := slices.BinarySearchFunc(r.Recent, e.Name, func(e Ended, n Name) int { return e.Compare(n) })
+	at, found := r.recent(e.Name)
 	switch {
 	case !found:
-		r.Recent = slices.Insert(slices.Clone(r.Recent), at, e)
+		r.Recent = slices.Insert(r.Recent, at, e)
+		r.note(partEnded, e.Name, e.size())
 	case e.Keys == nil:
 		r.heard(e.Name) // by somebody else
 	}
@@ -305,12 +344,12 @@ func (r *Record) execute(a Addition) {
 		return // what came after it was made with it
 	}
 	if !a.Commutes() {
-		r.Base = Value{At: a.At, Data: a.Value}
-		r.Added = slices.DeleteFunc(slices.Clone(r.Added), func(b Addition) bool { return !r.Base.At.Less(b.At) })
+		r.rebase(Value{At: a.At, Data: a.Value})
 		return
 	}
-	at, found := slices.BinarySearchFunc(r.Added, a.Name, func(b Addition, n Name) int { return b.Compare(n) })
-	if !found {
-		r.Added = slices.Insert(slices.Clone(r.Added), at, a)
+	if at, found := r.addition(a.Name); !found {
+		r.Added = slices.Insert(r.Added, at, a)
+		r.note(partAdded, a.Name, a.size())
+		r.addTotals(&a)
 	}
 }

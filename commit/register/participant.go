@@ -2,6 +2,7 @@ package register
 
 import (
 	"fmt"
+	"iter"
 
 	"meridian/clock"
 	"meridian/commit/acceptor"
@@ -29,13 +30,19 @@ var acceptors = acceptor.Protocol[*Acceptor, Request, Reply, Entry]{
 	Decode: DecodeRequest,
 	Key:    func(q *Request) keys.Key { return q.Key },
 	Append: func(b []byte, r *Reply) []byte { return r.Append(b) },
-	Store:  func(e *Entry) (keys.Key, []byte) { return e.Key, appendRegister(nil, &e.Register) },
-	Stored: func(k keys.Key, v []byte) (e Entry, err error) {
-		e.Key = k
-		return e, decodeRegister(v, &e.Register)
+	Store:  func(d *rangeserver.Delta, e *Entry) { d.Put(e.Key, appendRegister(nil, &e.Register)) },
+	Stored: func(entries iter.Seq2[[]byte, []byte]) (out []Entry, err error) {
+		for k, v := range entries {
+			e := Entry{Key: append(keys.Key(nil), k...)}
+			if err := decodeRegister(v, &e.Register); err != nil {
+				return nil, fmt.Errorf("the delta of %s: %w", keys.Masked(e.Key), err)
+			}
+			out = append(out, e)
+		}
+		return out, nil
 	},
-	Piece: func(e *Entry) []byte { return e.Append(nil) },
-	Last:  func(e *Entry) clock.Timestamp { return e.Register.last(Instance{}) },
+	Pieces: func(e *Entry, send func([]byte) error) error { return send(e.Append(nil)) },
+	Last:   func(e *Entry) clock.Timestamp { return e.Register.last(Instance{}) },
 }
 
 type participant struct {

@@ -180,6 +180,9 @@ func samples(typ reflect.Type, above []reflect.Type) (out []sample) {
 			return nil // another module's: for the test to fill
 		}
 		for i := range typ.NumField() {
+			if typ.Field(i).Tag.Get("wire") == "-" { // it is never sent
+				continue
+			}
 			for _, s := range samples(typ.Field(i).Type, above) {
 				out = append(out, sample{"." + typ.Field(i).Name + s.path, func(v reflect.Value) {
 					f := v.Field(i)
