@@ -34,8 +34,10 @@ const (
 	// foldBytes is about how much of a fold goes into one command.
 	foldBytes = 1 << 20
 	// foldAfter is for how many bytes of promises a range is folded, so that a seal is never far from its end. Chosen by us: what a
-	// disk reads and a link ships in a tenth of a second.
-	foldAfter = 16 << 20
+	// disk reads and a link ships in some tenths of a second. A fold interrupts the range, so that one that has less is folded once it has had foldSome for so
+	// long that this does not count (foldRest).
+	foldAfter, foldSome = 64 << 20, 16 << 20
+	foldRest            = 10 * time.Minute
 	// sealTimeout bounds the end of a generation, during which the range serves nothing: a range is folded long before it has
 	// more than can be shipped in it. A change that did not end in time is begun again, perhaps with other nodes.
 	sealTimeout = 15 * time.Second
@@ -279,7 +281,7 @@ func (s *Store) ended(e *entry) bool {
 // leaseholder, has left half done, and folds when much has been promised.
 func (s *Store) considerFold(ctx context.Context, e *entry) bool {
 	v := e.serving.Load()
-	if v == nil || v.p == nil || len(e.admin) > 0 || !s.ended(e) && v.g.promised.Load() < foldAfter {
+	if v == nil || v.p == nil || len(e.admin) > 0 || !s.ended(e) && !v.g.large() {
 		return false
 	}
 	if !e.folding.CompareAndSwap(false, true) {
@@ -306,6 +308,65 @@ func (s *Store) considerFold(ctx context.Context, e *entry) bool {
 	return true
 }
 
+// considerAbsorb has the delta of a range whose protocol is not the leader's made smaller, while it is served.
+func (s *Store) considerAbsorb(e *entry) {
+	v := e.serving.Load()
+	if v == nil || v.p == nil || e.r.Generation().Stage != replica.Open {
+		return
+	}
+	a, ok := v.p.(Absorber)
+	if !ok || !e.absorbs.CompareAndSwap(false, true) {
+		return
+	}
+	if !s.group.Go(func(ctx context.Context) {
+		defer e.absorbs.Store(false)
+		ctx, cancel := s.o.Host.Clock.WithTimeout(ctx, sealTimeout)
+		defer cancel()
+		if err := s.absorb(ctx, e, a); err != nil && ctx.Err() == nil && !changing(err) {
+			s.log.Info("range does not absorb what is final", "range", uint64(e.r.RangeID()), "err", err)
+		}
+	}) {
+		e.absorbs.Store(false)
+	}
+}
+
+// changing reports whether an error says that a generation, or a lease, has ended.
+func changing(err error) bool {
+	var generation *kv.GenerationError
+	var step *replica.StepError
+	var lease *kv.NotLeaseholderError
+	return errors.As(err, &generation) || errors.As(err, &step) || errors.As(err, &lease)
+}
+
+func (s *Store) absorb(ctx context.Context, e *entry, a Absorber) error {
+	n := e.r.Generation().Number
+	if err := a.Tend(n); err != nil {
+		return err
+	}
+	for {
+		if _, ok := e.r.CheckLease(clock.Timestamp{}); !ok {
+			return nil
+		}
+		rows, err := a.Final(n, foldBytes)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		if err := e.leader.Advance(ctx, &replica.Step{Generation: n, To: replica.Open, Rows: rows}); err != nil {
+			return err
+		}
+		s.Metrics.Absorbed.Add(int64(len(rows)))
+		if err := a.Absorbed(n, rows); err != nil {
+			return err
+		}
+	}
+}
+
+// large reports whether a delta is to be folded.
+func (g *Range) large() bool {
+	n, now := g.promised.Load(), int64(g.s.o.Clock.Physical().Monotonic())
+	return n >= foldAfter || n >= foldSome && now-g.opened.Load() >= int64(foldRest)
+}
+
 // foldAgain begins another generation if one is over, or has much in its delta.
 func (s *Store) foldAgain(ctx context.Context, e *entry, g *Range) error {
 	e, done, err := s.administer(ctx, e.r.RangeID())
@@ -316,7 +377,7 @@ func (s *Store) foldAgain(ctx context.Context, e *entry, g *Range) error {
 	switch {
 	case s.ended(e):
 		return s.reopen(ctx, e)
-	case g.promised.Load() < foldAfter:
+	case !g.large():
 		return nil
 	}
 	s.Metrics.Folded.Add(1)

@@ -305,8 +305,12 @@ func TestFoldsWhenMuch(t *testing.T) {
 		for i := range 20 {
 			check(t, c.toyPut(fmt.Sprint(i), big))
 		}
-		time.Sleep(5 * time.Second)
 		n := c.leaseholder(2)
+		time.Sleep(5 * time.Minute)
+		if got := n.store.Metrics.Folded.Load(); got != 0 {
+			t.Errorf("folded %d times, with little in a young generation", got)
+		}
+		time.Sleep(6 * time.Minute)
 		if got := n.store.Metrics.Folded.Load(); got != 1 {
 			t.Errorf("folded %d times", got)
 		}
@@ -314,6 +318,13 @@ func TestFoldsWhenMuch(t *testing.T) {
 			t.Errorf("the base has %d bytes", got)
 		}
 		c.wantToy(t, "7", big)
+		for i := range 70 {
+			check(t, c.toyPut(fmt.Sprint(i), big))
+		}
+		time.Sleep(5 * time.Second)
+		if got := n.store.Metrics.Folded.Load(); got != 2 {
+			t.Errorf("folded %d times, with much", got)
+		}
 	})
 }
 

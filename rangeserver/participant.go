@@ -109,6 +109,18 @@ type Participant interface {
 	Close(err error)
 }
 
+// Absorber is a Participant whose delta shrinks while its generation lasts: what is final goes into the base, without a seal. Its methods
+// are called one at a time, on a goroutine that may wait.
+type Absorber interface {
+	// Tend drops from the delta what this replica's base has, and what need not be remembered. Every replica does so from time to time.
+	Tend(generation uint64) error
+	// Final gives rows of which the base will have to have these versions, whatever happens: about as many as have so many bytes, none if there are none. The
+	// leaseholder adds them to the base through the log. It may be told of the same again: versions that the base has stay as they are.
+	Final(generation uint64, bytes int) ([]replica.Row, error)
+	// Absorbed says that the base of this replica has rows now.
+	Absorbed(generation uint64, rows []replica.Row) error
+}
+
 // Protocol is a commit protocol as stores need it.
 type Protocol struct {
 	Name string

@@ -242,6 +242,7 @@ func (s *Store) pass(ctx context.Context) {
 			})
 			return true
 		}
+		s.considerAbsorb(e)
 		sequence, ok := e.r.CheckLease(clock.Timestamp{})
 		if !ok {
 			s.withoutLease(ctx, e)

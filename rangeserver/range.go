@@ -17,6 +17,8 @@ type Range struct {
 	r *replica.Replica
 	// promised is about how many bytes were written to the delta since the generation began, or the node was started.
 	promised atomic.Int64
+	// opened is when the generation began here, or the node was started, on the monotonic clock.
+	opened atomic.Int64
 	// vouched is a position of the store below which each promise of the delta is that is durable (fence.FE5). In an idle range it rests.
 	vouched atomic.Uint64
 }

@@ -27,6 +27,7 @@ func (s *Store) served(e *entry, d *kv.RangeDescriptor) {
 	if now != nil && now.protocol == d.Protocol {
 		if now.p != nil {
 			now.g.promised.Store(0)
+			now.g.opened.Store(int64(s.o.Clock.Physical().Monotonic()))
 			now.p.Opened(d)
 		}
 		return
@@ -36,6 +37,7 @@ func (s *Store) served(e *entry, d *kv.RangeDescriptor) {
 		next = &serving{protocol: d.Protocol}
 		if proto, ok := s.o.Protocols[d.Protocol]; ok {
 			next.g = &Range{s: s, r: e.r}
+			next.g.opened.Store(int64(s.o.Clock.Physical().Monotonic()))
 			next.g.vouched.Store(max(s.o.Engine.Opening(), s.o.Engine.Durable())) // what was promised before the node started
 			next.p = proto.New(next.g)
 		} else {

@@ -139,6 +139,7 @@ type entry struct {
 	ready   atomic.Bool             // leader may be read
 	spoken  atomic.Bool             // a message came for it while it was uninitialised
 	folding atomic.Bool             // the queue is at it
+	absorbs atomic.Bool             // its delta is being made smaller
 	wanted  bool                    // a split makes it real; guarded by Store.mu
 	admin   chan struct{}
 	load    loadCounter
@@ -161,6 +162,7 @@ type Metrics struct {
 	// Seals counts generations that were ended for a change, Reopened those after which none came of it, Folded those that were
 	// ended because much had been promised in them. Ranges of the leader protocol have none.
 	Seals, Reopened, Folded    atomic.Int64
+	Absorbed                   atomic.Int64 // rows that went into a base without a seal
 	ClosedSent, ClosedReceived atomic.Int64 // messages of the side transport
 	// Leads is the number of ranges that close timestamps ahead of the clock here, LongestLead the longest of their leads in nanoseconds.
 	Leads, LongestLead atomic.Int64

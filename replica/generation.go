@@ -137,7 +137,7 @@ type Row struct {
 type Step struct {
 	Generation uint64
 	// To is Sealed, or Folded: the base is complete. A step that has Rows adds them to the base of a generation that is sealed,
-	// or folded, and does not change the stage.
+	// or folded, and does not change the stage; one to Open adds them to that of an open one.
 	To   Stage
 	Rows []Row
 	// Floor, of a step to Folded, is at or above all reads and writes in this generation. A later step may raise it.
@@ -165,7 +165,7 @@ func (r *Replica) EvaluateStep(src engine.Reader, b *engine.Batch, c *Command, s
 		return false, refused
 	}
 	switch {
-	case len(step.Rows) > 0 && g.Stage == Open:
+	case len(step.Rows) > 0 && (g.Stage == Open) != (step.To == Open), len(step.Rows) == 0 && step.To == Open:
 		return false, refused
 	case len(step.Rows) > 0:
 		c.Delta, err = foldRows(src, b, d, step.Rows)

@@ -221,6 +221,7 @@ func (e *emitter) ranges(s *rangeserver.Store) {
 	e.counter("range_seals", "Generations of ranges without a log that were sealed for a change, or to be folded.", m.Seals.Load())
 	e.counter("range_reopened", "Generations that were sealed for a change that was abandoned.", m.Reopened.Load())
 	e.counter("range_folded", "Generations that were sealed because their delta was large.", m.Folded.Load())
+	e.counter("range_absorbed", "Rows of ranges without a log that went into the base while the range was served.", m.Absorbed.Load())
 	e.counter("gc_versions", "Old versions removed.", m.MVCCVersionsGCed.Load())
 }
 

@@ -48,8 +48,11 @@ func (p *Participant) advance(ctx context.Context, step *replica.Step) error {
 	}
 	defer p.gate.leave(gen)
 	d := p.r.Desc()
-	held, err := p.latches.Acquire(ctx, []latch.Latch{{Span: d.Span(), Mode: latch.Write},
-		{Span: keys.RangeLocalSpan(d.Start, d.End), Mode: latch.Write}})
+	latches := []latch.Latch{{Span: d.Span(), Mode: latch.Write}, {Span: keys.RangeLocalSpan(d.Start, d.End), Mode: latch.Write}}
+	if step.To == replica.Open && len(step.Rows) > 0 { // versions of rows, in order, and nothing else (replica.EvaluateStep)
+		latches = []latch.Latch{{Span: keys.Span{Start: step.Rows[0].Key, End: step.Rows[len(step.Rows)-1].Key.Next()}, Mode: latch.Write}}
+	}
+	held, err := p.latches.Acquire(ctx, latches)
 	if err != nil {
 		return err
 	}
