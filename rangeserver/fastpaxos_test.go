@@ -16,6 +16,8 @@ import (
 	"meridian/rangeserver"
 	"meridian/replica"
 	"meridian/route"
+	"meridian/storage/engine"
+	"meridian/storage/mvcc"
 )
 
 // The acceptors of commit/fastpaxos at real replicas. The gateway is played by the test.
@@ -257,6 +259,90 @@ func TestFastPaxos(t *testing.T) {
 		}
 		if len(elsewhere.asked) != 1 || elsewhere.asked[0] != c.Name {
 			t.Errorf("asked elsewhere about %v", elsewhere.asked)
+		}
+	})
+}
+
+// TestAbsorb: what has committed goes into the base while the range is served, without a seal, and replicas drop it from their deltas; one that was
+// not told learns it from there. Nothing is lost in a crash meanwhile.
+func TestAbsorb(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ns := stackNetwork(t, 3)
+		for i, n := range ns {
+			n.protocols = rangeserver.Registry{kv.FastPaxos: fastpaxos.New(fastpaxos.ProtocolOptions{Columns: noColumns{},
+				Finishers: func() commit.Finishers { return nil }})}
+			n.start(i == 0)
+			defer func() { n.stop() }()
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+		defer cancel()
+		for id := range kv.RangeID(2) {
+			check(t, ns[0].store.Load().ChangeReplicas(ctx, id+1, targets(1, 2, 3)))
+		}
+		_, err := setProtocol(ctx, ns[0], tkey("a"), kv.FastPaxos)
+		check(t, err)
+		f := &fast{t: t, ctx: ctx, ns: ns}
+		begun := ns[0].store.Load().Replica(2).Generation().Number
+		delta := func(n *stack) (names int) {
+			prefix := keys.DeltaPrefix(kv.RangeID(2), n.store.Load().Replica(2).Generation().Number)
+			it, err := n.engine.NewIter(engine.IterOptions{Lower: prefix, Upper: prefix.PrefixEnd()})
+			check(t, err)
+			defer it.Close()
+			for ok := it.First(); ok; ok = it.Next() {
+				names++
+			}
+			return names
+		}
+		want := ""
+		for i := range 20 {
+			k := fmt.Sprintf("k%02d", i)
+			o := f.option(k, k, clock.Timestamp{})
+			f.propose(0, 3, fastpaxos.Accepted, fastpaxos.Undecided, o)
+			if i%2 == 0 {
+				f.end(3, true, o)
+			} else { // the third replica is not told
+				for to := range kv.ReplicaID(2) {
+					f.send(to+1, 1, &fastpaxos.Request{Kind: fastpaxos.End, Key: o.Keys[0], Option: o, Committed: true})
+				}
+			}
+			want += k + "=" + k + " "
+			if i == 10 {
+				ns[1].crash()
+				ns[1].start(false)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		f.reads(3, want)
+		for _, n := range ns {
+			for i := range 20 {
+				m := mvcc.NewReader(n.engine)
+				v, _, err := m.Newest(tkey(fmt.Sprintf("k%02d", i)))
+				m.Close()
+				if err != nil || v == nil {
+					t.Errorf("n%d: the base has no k%02d, %v", n.id, i, err)
+				}
+			}
+			if left := delta(n); left < 10 { // outcomes are remembered
+				t.Errorf("n%d: %d names in the delta", n.id, left)
+			}
+		}
+		time.Sleep(4 * time.Minute)
+		f.reads(3, want)
+		for _, n := range ns {
+			if left := delta(n); left != 1 { // the floor
+				t.Errorf("n%d: %d names are left in the delta", n.id, left)
+			}
+		}
+		ns[2].crash()
+		ns[2].start(false)
+		f.reads(3, want)
+		if now := ns[0].store.Load().Replica(2).Generation().Number; now != begun {
+			t.Errorf("generation %d became %d", begun, now)
+		}
+		_, err = setProtocol(ctx, ns[1], tkey("a"), kv.Leader)
+		check(t, err)
+		if v, err := ns[0].leaderGet(ctx, "k07"); v != "k07" || err != nil {
+			t.Errorf("%q, %v", v, err)
 		}
 	})
 }

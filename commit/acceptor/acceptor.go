@@ -18,6 +18,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/rangeserver"
+	"meridian/replica"
 	"meridian/storage/engine"
 )
 
@@ -49,6 +50,10 @@ type Protocol[C Core[Q, R, W], Q, R, W any] struct {
 	Last   func(*W) clock.Timestamp
 	// Size is about how many bytes the delta has; nil: as many as were written.
 	Size func(c C) int64
+	// Tend, Final and Absorbed are a core's part of rangeserver.Absorber. They may be nil.
+	Tend     func(g *rangeserver.Range, c C) error
+	Final    func(c C, bytes int) []replica.Row
+	Absorbed func(c C, rows []replica.Row)
 }
 
 // Participant is a protocol's part at one replica of a range.
@@ -280,6 +285,48 @@ func (a *acting[C, Q, R, W]) deliver(replies []core.Call[Q, R]) {
 		a.calls[m.ID] <- m.Reply
 		delete(a.calls, m.ID)
 	}
+}
+
+// with has the present core do something, and carries out its effects.
+func (p *Participant[C, Q, R, W]) with(generation uint64, do func(C) error) error {
+	if !p.g.Acts(generation) {
+		return nil
+	}
+	a, err := p.acting(generation)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	err = do(a.core)
+	fx := a.core.Effects()
+	a.deliver(fx.Send)
+	if failed := p.write(a, &fx, false); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// Tend implements rangeserver.Absorber.
+func (p *Participant[C, Q, R, W]) Tend(generation uint64) error {
+	if p.p.Tend == nil {
+		return nil
+	}
+	return p.with(generation, func(c C) error { return p.p.Tend(p.g, c) })
+}
+
+// Final implements rangeserver.Absorber.
+func (p *Participant[C, Q, R, W]) Final(generation uint64, bytes int) (rows []replica.Row, err error) {
+	if p.p.Final == nil {
+		return nil, nil
+	}
+	err = p.with(generation, func(c C) error { rows = p.p.Final(c, bytes); return nil })
+	return rows, err
+}
+
+// Absorbed implements rangeserver.Absorber.
+func (p *Participant[C, Q, R, W]) Absorbed(generation uint64, rows []replica.Row) error {
+	return p.with(generation, func(c C) error { p.p.Absorbed(c, rows); return nil })
 }
 
 // Sealed needs no part of ours: nothing is promised that Range.WriteThen did not take.

@@ -98,7 +98,10 @@ type Acceptor struct {
 	// again, and was dropped, had it.
 	floor clock.Timestamp
 	// size is about how many bytes the delta has.
-	size    int64
+	size int64
+	// fresh are records whose version the base may lack; tended is where Tend goes on.
+	fresh   map[string]bool
+	tended  string
 	fx      Effects
 	last    core.Ticket // of the latest Persist
 	durable core.Ticket
@@ -113,7 +116,7 @@ type heldReply struct {
 
 // NewAcceptor makes an acceptor that has the given records of its generation. last is the latest ticket of what may not be durable yet of them.
 func NewAcceptor(q Quorums, cols Columns, records []Write, last core.Ticket) *Acceptor {
-	a := &Acceptor{quorums: q, cols: cols, records: map[string]*Record{}, stored: map[string]*Record{}, order: btree.NewOrderedG[string](32), last: last}
+	a := &Acceptor{quorums: q, cols: cols, records: map[string]*Record{}, stored: map[string]*Record{}, fresh: map[string]bool{}, order: btree.NewOrderedG[string](32), last: last}
 	for _, w := range records {
 		a.keep(w.Key, w.Record, &kept{})
 	}
@@ -124,6 +127,13 @@ func (a *Acceptor) keep(k keys.Key, r *Record, by *kept) {
 	r.kept = by
 	a.records[string(k)] = r
 	a.order.ReplaceOrInsert(string(k))
+	a.freshen(k, r)
+}
+
+func (a *Acceptor) freshen(k keys.Key, r *Record) {
+	if r.kept.base.Less(r.Base.At) {
+		a.fresh[string(k)] = true
+	}
 }
 
 // Restore tells what the delta has: what the acceptor wrote before it was stopped. It comes before the first request.
@@ -228,6 +238,7 @@ func (a *Acceptor) persist(k keys.Key, r *Record, promise bool) {
 	for i := range changes {
 		a.size += int64(changes[i].grows)
 	}
+	a.freshen(k, r)
 	if promise && a.fx.Ticket == 0 {
 		a.last++
 		a.fx.Ticket = a.last

@@ -1,7 +1,6 @@
 package fastpaxos
 
 import (
-	"encoding/binary"
 	"fmt"
 	"iter"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"meridian/clock"
 	"meridian/encoding"
 	"meridian/keys"
-	"meridian/rangeserver"
 	"meridian/wire"
 )
 
@@ -321,13 +319,17 @@ func appendPart(b []byte, p partKind, n Name) []byte {
 	if b = append(b, byte(p)); p == partHead {
 		return b
 	}
-	b = binary.BigEndian.AppendUint64(b, uint64(n.At.Wall))
-	b = binary.BigEndian.AppendUint32(b, n.At.Logical)
-	return append(b, n.Txn[:]...)
+	return append(n.At.Append(b), n.Txn[:]...)
+}
+
+// putter is what *rangeserver.Delta does.
+type putter interface {
+	Put(name, value []byte)
+	Delete(name []byte)
 }
 
 // store puts what was changed into the delta.
-func (w *Write) store(d *rangeserver.Delta) {
+func (w *Write) store(d putter) {
 	if w.Key == nil {
 		d.Put([]byte(floorName), w.Record.Floor.Append(nil))
 		return
@@ -421,12 +423,12 @@ func (r *Record) readPart(k keys.Key, p partKind, name, value []byte) error {
 		*r = *h
 		return in.Err()
 	}
-	if len(name) != 12+len(n.Txn) {
+	at, id, err := clock.Decode(name)
+	if err != nil || len(id) != len(n.Txn) {
 		return fmt.Errorf("part %c has the name %x", p, name)
 	}
-	n.At.Wall = int64(binary.BigEndian.Uint64(name))
-	n.At.Logical = binary.BigEndian.Uint32(name[8:])
-	copy(n.Txn[:], name[12:])
+	n.At = at
+	copy(n.Txn[:], id)
 	stored := func(o *Option) {
 		o.Name = n
 		if o.Keys == nil {

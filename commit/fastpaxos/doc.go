@@ -16,7 +16,8 @@
 // An option is a transaction's update of one record. It names the state that it was made for (Seen), and the keys of all of the transaction's
 // options. A replica accepts it if no other one is in the way, or rejects it, and keeps the vote until the transaction has ended. In a range's
 // base, the newest version is an ordinary one of the row, at the commit timestamp; all else is one protocol key next to it, which is not there if it
-// says nothing. The delta has the whole record from the first change in a generation on.
+// says nothing. The delta has a key for each vote, each outcome, and each update that was executed since (delta.go). Versions go into the base while the
+// range is served, and what is there is dropped from the deltas (absorb.go).
 //
 // # Messages
 //
@@ -62,6 +63,13 @@
 //	fastpaxos.FP11 (I2): Before a range has another protocol, each transaction with an outstanding option in it is ended, and each one that
 //	    has committed is so at its records elsewhere. Afterwards this range has no option. It keeps the outcomes of the last minute next to its rows, for
 //	    gateways that were not told before the change (recall), and for those that find it with this protocol again.
+//	fastpaxos.FP40 (I1): What a replica's delta has of a record, with the version that its base has if that is later, is the record: a delta has all of it
+//	    from the first change in a generation on. A message writes the parts that it has changed, in one batch. An outcome that nobody will ask
+//	    for here need not be synced: it can be learned again. What was written after it is lost with it.
+//	fastpaxos.FP41 (I1, I2): A record that is as the base has it is dropped from a delta minutes after its last outcome, and the replica's floor for all records that it does not
+//	    know is raised to that outcome, in the same batch. To such a record an option of then is past, as it was to the one that was dropped.
+//	fastpaxos.FP42 (I4): A physical version that some replica has executed is final, whatever is outstanding: the leaseholder may add it to the base at any time, at its own
+//	    timestamp, and a replica takes over a later version that it finds in its base. Updates that commute stay in the deltas until they are part of a version.
 //
 // # Joint configurations
 //
@@ -71,5 +79,6 @@
 // # Tests
 //
 // TestEveryOrder and TestRandomOrders have the messages about a record arrive in every order, and in many (model_test.go). TestFoldAtAnyMoment ends generations
-// in the middle of that; in TestFoldsInterrupted folds fail, and are begun again. fold_test.go has the situations one by one, and rangeserver's TestFastPaxos has them at replicas.
+// in the middle of that; in TestFoldsInterrupted folds fail, and are begun again. In TestDelta a
+// replica is stopped between any two writes. fold_test.go has the situations one by one, and rangeserver's TestFastPaxos has them at replicas.
 package fastpaxos

@@ -10,6 +10,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/rangeserver"
+	"meridian/replica"
 	"meridian/storage/engine"
 	"meridian/storage/mvcc"
 	"meridian/wire"
@@ -57,6 +58,18 @@ func acceptors(cols Columns) *acceptor.Protocol[*Acceptor, Request, Reply, Write
 		Pieces: func(w *Write, send func([]byte) error) error { return w.pieces(send) },
 		Last:   func(w *Write) clock.Timestamp { return w.Record.last() },
 		Size:   func(a *Acceptor) int64 { return a.size },
+		Tend:   func(g *rangeserver.Range, a *Acceptor) error { return a.Tend(g.Engine(), g.Clock().Now()) },
+		Final: func(a *Acceptor, max int) (out []replica.Row) {
+			for _, v := range a.Final(max) {
+				out = append(out, replica.Row{Key: v.Key, Value: v.Data, Timestamp: v.At})
+			}
+			return out
+		},
+		Absorbed: func(a *Acceptor, rows []replica.Row) {
+			for i := range rows {
+				a.Absorbed(rows[i].Key, rows[i].Timestamp)
+			}
+		},
 	}
 }
 

@@ -96,6 +96,16 @@ func stocked(t *testing.T, c *simcluster.Cluster, n int) {
 	time.Sleep(2 * time.Second)
 }
 
+// sealsOf is how often ranges were interrupted so far.
+func sealsOf(c *simcluster.Cluster) (n int64) {
+	for i := range c.Len() {
+		if node := c.Node(i); node != nil && node.Store() != nil {
+			n += node.Store().Metrics.Seals.Load()
+		}
+	}
+	return n
+}
+
 // TestFastPaxosCommutes: while there is enough, a hundred clients in five regions take from one row at the same time, each in one round; when there is not, no more is taken than there
 // was, and all of it.
 func TestFastPaxosCommutes(t *testing.T) {
@@ -112,10 +122,18 @@ func TestFastPaxosCommutes(t *testing.T) {
 				stocked(t, c, x.stock)
 				var wg sync.WaitGroup
 				var sold, refused, unknown, slow atomic.Int64
-				for client := range 100 {
+				var conns []*pgx.Conn
+				for i := range 100 {
+					conns = append(conns, connectTo(t, c, i%5, "d"))
+					exec(t, conns[i], "SELECT * FROM stock WHERE id = 7")
+				}
+				for i := range 5 { // each gateway gets to know the range
+					exec(t, conns[i], "INSERT INTO stock VALUES ($1, 1, 'x')", 100+i)
+				}
+				time.Sleep(2 * time.Second)
+				seals := sealsOf(c)
+				for client, conn := range conns {
 					i := client % 5
-					conn := connectTo(t, c, i, "d")
-					exec(t, conn, "SELECT * FROM stock WHERE id = 7")
 					wg.Add(1)
 					go func() {
 						defer wg.Done()
@@ -132,8 +150,9 @@ func TestFastPaxosCommutes(t *testing.T) {
 							default:
 								sold.Add(1)
 							}
-							want := fourth(regions, regions.Names[i])
-							if took := time.Since(begun); took > want+max(want/20, 3*time.Millisecond) {
+							// The gateway's admission holds some of those that come at the same moment until its next tick, for 20 ms, and the nearest replica may take 3 ms to hear
+							// of the outcome. A second round takes 63 ms at least.
+							if time.Since(begun) > fourth(regions, regions.Names[i])+50*time.Millisecond {
 								slow.Add(1)
 							}
 						}
@@ -152,9 +171,9 @@ func TestFastPaxosCommutes(t *testing.T) {
 				if int(sold.Load()) > x.took || int(sold.Load()+unknown.Load()) < x.took {
 					t.Errorf("%d sold, want %d", sold.Load(), x.took)
 				}
-				// Not all: now and then the range's delta is folded, and those that meet that have to try again.
-				if x.name == "plenty" && slow.Load() > sold.Load()/2 {
-					t.Errorf("%d took more than one round", slow.Load())
+				// Now and then one waits before its commit begins; all commits take one round.
+				if n := sealsOf(c) - seals; x.name == "plenty" && (slow.Load() > 5 || n > 0) {
+					t.Errorf("%d took more than one round; %d seals", slow.Load(), n)
 				}
 			})
 		})

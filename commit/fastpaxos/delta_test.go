@@ -1,0 +1,461 @@
+package fastpaxos
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"meridian/clock"
+	"meridian/core"
+	"meridian/keys"
+	"meridian/replica"
+)
+
+// TestDelta: a replica is stopped between any two writes, and loses some of those that it did not have to sync. What its delta has then is the state that it had
+// after the last one that is left, and has all promises that have left it (fastpaxos.FP1, fastpaxos.FP40); meanwhile versions go into the base (fastpaxos.FP42).
+func TestDelta(t *testing.T) {
+	s := newStore(t)
+	c := &deltaCount{}
+	for seed := range uint64(300) {
+		w := &deltaWorld{t: t, s: s, c: c, dice: rand.New(rand.NewPCG(seed, 5)), seed: seed, clock: now}
+		prefix := fmt.Sprintf("d%05d", seed)
+		s.desc.Start, s.desc.End = rowKey(prefix), rowKey(prefix+"\xff")
+		for i := range 4 {
+			w.keys = append(w.keys, rowKey(fmt.Sprintf("%s/%d", prefix, i)))
+		}
+		// The first is a number, the second has an option that has not ended next to it, the third was never there.
+		for _, i := range []int{0, 1, 3} {
+			if err := s.write([]replica.Row{{Key: w.keys[i], Value: []byte("500"), Timestamp: wall(1)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x := w.option(1, Seen{Base: wall(1)})
+		all := reports{string(w.keys[1][len(rowKey("")):]): with(&Record{Base: Value{At: wall(1), Data: []byte("500")}}, votes(Accepted, x))}
+		s.fold(all, all)
+		w.known = append(w.known, x)
+		w.a = w.restored(nil)
+		for range 150 {
+			w.step()
+			if t.Failed() {
+				return
+			}
+		}
+	}
+	t.Logf("%+v", *c)
+	if c.crashes < 1000 || c.lost < 500 || c.kept < 1000 || c.absorbed < 500 || c.dropped < 100 || c.floors < 30 {
+		t.Error("that is too few")
+	}
+}
+
+type deltaCount struct{ crashes, lost, kept, absorbed, dropped, floors int }
+
+// deltaWorld is one acceptor with its delta.
+type deltaWorld struct {
+	t     *testing.T
+	s     *store
+	c     *deltaCount
+	dice  *rand.Rand
+	seed  uint64
+	keys  []keys.Key
+	clock int64
+	known []Option
+
+	a       *Acceptor
+	disk    deltaMap
+	written []deltaBatch // since disk, of which the first synced ones are on it
+	synced  int
+	waiting []waitingReply
+	given   []promise
+}
+
+type deltaMap map[string]string
+
+func (d deltaMap) Put(name, value []byte) { d[string(name)] = string(value) }
+func (d deltaMap) Delete(name []byte)     { delete(d, string(name)) }
+
+type deltaBatch struct {
+	ops    []func(deltaMap)
+	ticket core.Ticket
+	states map[string]*Record // after it
+}
+
+// Put and Delete keep a change.
+func (b *deltaBatch) Put(name, value []byte) {
+	n, v := string(name), string(value)
+	b.ops = append(b.ops, func(d deltaMap) { d[n] = v })
+}
+
+func (b *deltaBatch) Delete(name []byte) {
+	n := string(name)
+	b.ops = append(b.ops, func(d deltaMap) { delete(d, n) })
+}
+
+type waitingReply struct {
+	ticket core.Ticket
+	promise
+}
+
+type promise struct {
+	key      keys.Key
+	name     Name
+	verdict  Verdict
+	ballot   Ballot
+	promised Ballot
+}
+
+func (w *deltaWorld) option(i int, seen Seen) Option {
+	w.clock += w.dice.Int64N(int64(3 * time.Second))
+	o := Option{Name: Name{At: wall(w.clock)}, Update: Update{Seen: seen, Value: fmt.Append(nil, 500+w.clock%1000)}, Keys: []keys.Key{w.keys[i]}}
+	o.Txn[0] = byte(len(w.known))
+	if w.dice.IntN(2) == 0 && seen.Base != (clock.Timestamp{}) {
+		o.Update = Update{Seen: seen, Deltas: []Delta{{Amount: w.dice.Int64N(5) - 2, Min: 0, Max: 1 << 40}}}
+	}
+	if w.dice.IntN(4) == 0 {
+		o.Keys = append(o.Keys, rowKey("z"))
+	}
+	return o
+}
+
+// restored is an acceptor that begins with a delta.
+func (w *deltaWorld) restored(delta deltaMap) *Acceptor {
+	stored, err := restoreDelta(func(yield func(name, value []byte) bool) {
+		for _, n := range slices.Sorted(maps.Keys(delta)) {
+			if !yield([]byte(n), []byte(delta[n])) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	a := NewAcceptor(QuorumsOf(3), plain{}, nil, 0)
+	a.floor = wall(2)
+	a.Restore(stored)
+	return a
+}
+
+func (w *deltaWorld) load(a *Acceptor, k keys.Key) *Record {
+	if !a.Knows(k) {
+		base, err := Base(w.s.e, k)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		a.Load(k, base)
+	}
+	return a.records[string(k)]
+}
+
+// effects carries out what the acceptor wants; q is the request that it has stepped, if it has.
+func (w *deltaWorld) effects(q *Request) {
+	fx := w.a.Effects()
+	if len(fx.Persist) > 0 {
+		b := deltaBatch{ticket: fx.Ticket, states: map[string]*Record{}}
+		for i := range fx.Persist {
+			fx.Persist[i].store(&b)
+			if fx.Persist[i].Key == nil {
+				w.c.floors++
+			}
+		}
+		for k, r := range w.a.records {
+			b.states[k] = r.Clone()
+		}
+		w.written = append(w.written, b)
+	}
+	give := func(m Message, ticket core.Ticket) {
+		p := promise{promised: m.Reply.Promised}
+		if q != nil {
+			p.key, p.name, p.verdict, p.ballot = q.Key, q.Option.Name, m.Reply.Verdict, m.Reply.Ballot
+		}
+		w.waiting = append(w.waiting, waitingReply{ticket, p})
+	}
+	for _, m := range fx.Send {
+		if q != nil {
+			give(m, 0)
+		}
+	}
+	for _, m := range fx.After {
+		give(m, fx.Ticket)
+	}
+	w.deliver(0)
+}
+
+func (w *deltaWorld) deliver(upTo core.Ticket) {
+	w.waiting = slices.DeleteFunc(w.waiting, func(r waitingReply) bool {
+		if r.ticket <= upTo {
+			w.given = append(w.given, r.promise)
+			return true
+		}
+		return false
+	})
+}
+
+func (w *deltaWorld) step() {
+	i := w.dice.IntN(len(w.keys))
+	k := w.keys[i]
+	switch w.dice.IntN(12) {
+	case 0, 1, 2, 3:
+		r := w.load(w.a, k)
+		o := w.option(i, r.Seen())
+		if w.dice.IntN(5) == 0 && len(w.known) > 0 {
+			o = w.known[w.dice.IntN(len(w.known))]
+			k = o.Keys[0]
+			w.load(w.a, k)
+		} else {
+			w.known = append(w.known, o)
+		}
+		w.ask(&Request{Kind: Propose, Key: k, Option: o})
+	case 4, 5, 6, 7:
+		if len(w.known) == 0 {
+			return
+		}
+		o := w.known[max(0, len(w.known)-1-w.dice.IntN(6))]
+		r := w.load(w.a, o.Keys[0])
+		q := &Request{Kind: End, Key: o.Keys[0], Option: o}
+		v := r.vote(o.Name)
+		q.Committed = v != nil && v.Verdict == Accepted && w.dice.IntN(4) > 0
+		if w.dice.IntN(5) == 0 {
+			q.Option.Keys = nil
+		}
+		w.ask(q)
+	case 8:
+		r := w.load(w.a, k)
+		b := Ballot{Round: r.Promised.Round + 1, Master: 1}
+		if w.dice.IntN(4) > 0 {
+			return
+		}
+		w.ask(&Request{Kind: Prepare, Key: k, Ballot: b})
+		state := r.Clone()
+		started(state)
+		for j := range state.Votes {
+			if w.dice.IntN(2) == 0 {
+				state.Votes[j].Verdict = Rejected
+			}
+		}
+		if len(state.Votes) > 0 && w.dice.IntN(2) == 0 {
+			state.Votes = state.Votes[1:]
+		}
+		b.Fast = true
+		state.Promised, state.Accepted = b, b
+		w.ask(&Request{Kind: Dictate, Key: k, Ballot: b, State: state, Sequence: 1})
+	case 9:
+		at := clock.Timestamp{Wall: w.clock}
+		if w.dice.IntN(3) == 0 {
+			w.clock += int64(time.Minute)
+		}
+		n := len(w.a.records)
+		if err := w.a.Tend(w.s.e, at); err != nil {
+			w.t.Fatal(err)
+		}
+		w.c.dropped += max(0, n-len(w.a.records))
+		w.effects(nil)
+	case 10:
+		rows := w.a.Final(1 << 20)
+		for _, v := range rows {
+			if err := w.s.write([]replica.Row{{Key: v.Key, Value: v.Data, Timestamp: v.At}}); err != nil {
+				w.t.Fatal(err)
+			}
+			w.c.absorbed++
+			if w.dice.IntN(2) == 0 {
+				w.a.Absorbed(v.Key, v.At)
+			}
+		}
+		w.effects(nil)
+	case 11:
+		if w.dice.IntN(2) == 0 {
+			w.crash()
+			return
+		}
+		if len(w.written) > w.synced {
+			w.synced += 1 + w.dice.IntN(len(w.written)-w.synced)
+			var last core.Ticket
+			for _, b := range w.written[:w.synced] {
+				last = max(last, b.ticket)
+			}
+			w.a.Durable(last)
+			w.deliver(last)
+			w.effects(nil)
+		}
+	}
+}
+
+func (w *deltaWorld) ask(q *Request) {
+	w.a.Step(clock.Timestamp{}, Message{Request: q})
+	w.effects(q)
+}
+
+// crash loses some of what was not synced.
+func (w *deltaWorld) crash() {
+	cut := w.synced + w.dice.IntN(len(w.written)-w.synced+1)
+	w.c.crashes++
+	if w.disk == nil {
+		w.disk = deltaMap{}
+	}
+	for _, b := range w.written[:cut] {
+		for _, op := range b.ops {
+			op(w.disk)
+		}
+	}
+	now := w.restored(w.disk)
+	if cut < len(w.written) {
+		w.c.lost++
+	}
+	if cut > 0 {
+		for k, was := range w.written[cut-1].states {
+			r := w.load(now, keys.Key(k))
+			if got, want := w.state(r, was), w.state(was, was); got != want {
+				w.t.Errorf("seed %d: %s is\n%s, and was\n%s", w.seed, keys.Key(k), got, want)
+			}
+			if r.Floor.Less(was.Floor) {
+				w.t.Errorf("seed %d: the floor of %s is %s, and was %s", w.seed, keys.Key(k), r.Floor, was.Floor)
+			}
+		}
+	}
+	for _, p := range w.given {
+		if p.key == nil {
+			continue
+		}
+		r := w.load(now, p.key)
+		v := r.vote(p.name)
+		switch {
+		case r.Promised.Less(p.promised):
+			w.t.Errorf("seed %d: %s has promised %v, and now %v", w.seed, p.key, p.promised, r.Promised)
+		case p.verdict == Undecided || r.Accepted != p.ballot || r.Outcome(p.name) != Undecided || p.name.At.LessEq(r.Base.At):
+		case v == nil || v.Verdict != p.verdict:
+			w.t.Errorf("seed %d: the vote about %s at %s was given, and is lost: %s", w.seed, p.name.At, p.key, show(r))
+		default:
+			w.c.kept++
+		}
+	}
+	w.a, w.written, w.synced, w.waiting, w.given = now, nil, 0, nil, nil
+}
+
+// state is all of a record but its floor, with the version that the base has if that is later.
+func (w *deltaWorld) state(r, was *Record) string {
+	base, err := Base(w.s.e, keys.Key(w.keyOf(was)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c := r.Clone()
+	c.learn(&Record{Base: base.Base})
+	slices.SortFunc(c.Votes, func(a, b Vote) int { return a.Compare(b.Name) })
+	c.Floor = clock.Timestamp{}
+	for i := range c.Added {
+		if len(c.Added[i].Keys) == 1 { // an End without keys does not say them
+			c.Added[i].Keys = nil
+		}
+	}
+	return fmt.Sprintf("%s %x", show(c), c.Append(nil))
+}
+
+// keyOf is the key of a record that was kept.
+func (w *deltaWorld) keyOf(was *Record) keys.Key {
+	for _, b := range w.written {
+		for k, r := range b.states {
+			if r == was {
+				return keys.Key(k)
+			}
+		}
+	}
+	return nil
+}
+
+// TestSideIsReplaced: once the delta has changed a record that has something next to its row, that does not come back, even when nothing is left of the record.
+func TestSideIsReplaced(t *testing.T) {
+	s := newStore(t)
+	s.row("a", "v", 1)
+	x := recent(physical(10), 5)
+	x.Keys = []keys.Key{rowKey("a")}
+	all := reports{"a": with(old(), votes(Accepted, x))}
+	s.fold(all, all)
+	w := &deltaWorld{t: t, s: s, keys: []keys.Key{rowKey("a")}, c: &deltaCount{}}
+	w.a = w.restored(nil)
+	w.load(w.a, x.Keys[0])
+	w.ask(&Request{Kind: End, Key: x.Keys[0], Option: x})
+	for range 3 {
+		if err := w.a.Tend(s.e, wall(now+int64(time.Hour))); err != nil {
+			t.Fatal(err)
+		}
+		w.effects(nil)
+	}
+	disk := deltaMap{}
+	for _, b := range w.written {
+		for _, op := range b.ops {
+			op(disk)
+		}
+	}
+	r := w.load(w.restored(disk), x.Keys[0])
+	if got := show(r); got != "{0 0 false}{0 0 false}0|1=v" || r.Outcome(x.Name) != Past {
+		t.Errorf("%s; %s", got, r.Outcome(x.Name))
+	}
+}
+
+// TestTend: what the base has is dropped from the delta after a while, and all else stays. A replica that missed an outcome finds it in the base.
+func TestTend(t *testing.T) {
+	s := newStore(t)
+	for _, k := range []string{"a", "b", "c", "d"} {
+		s.row(k, "3", 1)
+	}
+	w := &deltaWorld{t: t, s: s, c: &deltaCount{}}
+	w.a = w.restored(nil)
+	ask := func(kind Kind, k string, o Option, committed bool) {
+		w.load(w.a, rowKey(k))
+		if o.Keys = nil; k == "d" {
+			o.Keys = []keys.Key{rowKey("d"), rowKey("z")}
+		}
+		w.ask(&Request{Kind: kind, Key: rowKey(k), Option: o, Committed: committed})
+	}
+	// A version; one whose outcome does not come here; an update that commutes; and a version of a transaction that others may ask about.
+	x, y := recent(physical(10), 9), recent(less(11, 1), 8)
+	ask(Propose, "a", x, false)
+	ask(End, "a", x, true)
+	ask(Propose, "b", x, false)
+	ask(Propose, "c", y, false)
+	ask(End, "c", y, true)
+	ask(Propose, "d", x, false)
+	ask(End, "d", x, true)
+	tend := func(after time.Duration, want string) {
+		t.Helper()
+		if err := w.a.Tend(s.e, wall(now+int64(after))); err != nil {
+			t.Fatal(err)
+		}
+		w.effects(nil)
+		got := ""
+		for _, k := range []string{"a", "b", "c", "d"} {
+			if r := w.a.records[string(rowKey(k))]; r != nil {
+				got += fmt.Sprintf("%s:%d,%d,%d,%d ", k, now-r.Base.At.Wall, len(r.Votes), len(r.Added), len(r.Recent))
+			}
+		}
+		if got != want {
+			t.Errorf("after %v: %s, want %s", after, got, want)
+		}
+	}
+	const first = now - 1
+	tend(0, fmt.Sprintf("a:9,0,0,1 b:%d,1,0,0 c:%d,0,1,1 d:9,0,0,1 ", first, first))
+	var rows []replica.Row
+	for _, v := range w.a.Final(1 << 20) {
+		rows = append(rows, replica.Row{Key: v.Key, Value: v.Data, Timestamp: v.At})
+	}
+	if len(rows) != 2 || !rows[0].Key.Equal(rowKey("a")) || !rows[1].Key.Equal(rowKey("d")) {
+		t.Errorf("final: %v", rows)
+	}
+	if err := s.write(append(rows, replica.Row{Key: rowKey("b"), Value: []byte("10"), Timestamp: x.At})); err != nil {
+		t.Fatal(err)
+	}
+	tend(10*time.Second, fmt.Sprintf("a:9,0,0,1 c:%d,0,1,1 d:9,0,0,1 ", first))
+	if left := w.a.Final(1 << 20); len(left) != 0 {
+		t.Errorf("final: %v", left)
+	}
+	tend(90*time.Second, fmt.Sprintf("a:9,0,0,0 c:%d,0,1,0 d:9,0,0,1 ", first))
+	tend(150*time.Second, fmt.Sprintf("c:%d,0,1,0 d:9,0,0,1 ", first))
+	w.ask(&Request{Kind: End, Key: rowKey("d"), Option: Option{Name: x.Name}})
+	tend(150*time.Second, fmt.Sprintf("c:%d,0,1,0 ", first))
+	// A late copy is past, where the record was dropped as where it is.
+	for _, k := range []string{"a", "b"} {
+		if v := w.load(w.a, rowKey(k)).Outcome(x.Name); v != Past {
+			t.Errorf("%s: %s", k, v)
+		}
+	}
+}
