@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"meridian/bench/plot"
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
@@ -404,15 +405,15 @@ func measure3c(t *testing.T, c *config, operations, shared int) (results []resul
 func figure3Outcome(title string, results []result, words string) *outcome {
 	var b strings.Builder
 	b.WriteString("| table | operation | p10 | p50 | p90 | p99 | longest | below 10 ms | operations |\n|---|---|---:|---:|---:|---:|---:|---:|---:|\n")
-	var violins []violin
+	var violins []plot.Violin
 	for _, r := range results {
-		v := violin{label: r.name}
+		v := plot.Violin{Label: r.name}
 		for _, kind := range []string{"read", "write"} {
 			l := latencies(r.list, func(s *sample) bool { return s.kind == kind })
 			if kind == "read" {
-				v.left = l
+				v.Left = l
 			} else {
-				v.right = l
+				v.Right = l
 			}
 			local := 0
 			for local < len(l) && l[local] < 10*time.Millisecond {
@@ -427,5 +428,5 @@ func figure3Outcome(title string, results []result, words string) *outcome {
 		violins = append(violins, v)
 	}
 	b.WriteString(words)
-	return &outcome{table: b.String(), svg: drawViolins(title, violins, []mark{{87, "87"}, {155, "155"}, {222, "222"}})}
+	return &outcome{table: b.String(), svg: plot.Violins(title, violins, []plot.Mark{{X: 87, Text: "87"}, {X: 155, Text: "155"}, {X: 222, Text: "222"}})}
 }

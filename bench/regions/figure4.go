@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"meridian/bench/plot"
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
@@ -207,17 +208,17 @@ func figure4Outcome(results map[string][]sample) *outcome {
 		fmt.Fprintf(&b, " p%g |", q*100)
 	}
 	b.WriteString(" operations |\n|---|---|" + strings.Repeat("---:|", len(figure4Quantiles)+1) + "\n")
-	panels := []panel{
-		{title: "reads", xLabel: "latency, ms", yLabel: "share", logX: true, xMin: 0.1, xMax: 10_000, yMax: 1},
-		{title: "writes", xLabel: "latency, ms", yLabel: "share", logX: true, xMin: 0.1, xMax: 10_000, yMax: 1},
-		{title: "reads, tail", xLabel: "latency, ms", yLabel: "share", logX: true, xMin: 0.1, xMax: 10_000, yMin: 0.9, yMax: 1},
-		{title: "writes, tail", xLabel: "latency, ms", yLabel: "share", logX: true, xMin: 0.1, xMax: 10_000, yMin: 0.9, yMax: 1},
+	panels := []plot.Panel{
+		{Title: "reads", XLabel: "latency, ms", YLabel: "share", LogX: true, XMin: 0.1, XMax: 10_000, YMax: 1},
+		{Title: "writes", XLabel: "latency, ms", YLabel: "share", LogX: true, XMin: 0.1, XMax: 10_000, YMax: 1},
+		{Title: "reads, tail", XLabel: "latency, ms", YLabel: "share", LogX: true, XMin: 0.1, XMax: 10_000, YMin: 0.9, YMax: 1},
+		{Title: "writes, tail", XLabel: "latency, ms", YLabel: "share", LogX: true, XMin: 0.1, XMax: 10_000, YMin: 0.9, YMax: 1},
 	}
 	var notes []string
 	for k := range panels {
 		for _, ms := range []float64{300, 500} {
 			if k%2 == 1 {
-				panels[k].marks = append(panels[k].marks, mark{ms, fmt.Sprintf("paper, GLOBAL: %g", ms)})
+				panels[k].Marks = append(panels[k].Marks, plot.Mark{X: ms, Text: fmt.Sprintf("paper, GLOBAL: %g", ms)})
 			}
 		}
 	}
@@ -229,12 +230,12 @@ func figure4Outcome(results map[string][]sample) *outcome {
 				fmt.Fprintf(&b, " %.1f ms |", milliseconds(quantile(l, q)))
 			}
 			fmt.Fprintf(&b, " %d |\n", len(l))
-			curve := series{name: v.name, color: colors[i%len(colors)], dashed: v.stale}
+			curve := plot.Series{Name: v.name, Color: plot.Color(i), Dashed: v.stale}
 			for q := 0.0; q <= 1; q += 0.001 {
-				curve.x, curve.y = append(curve.x, milliseconds(quantile(l, q))), append(curve.y, q)
+				curve.X, curve.Y = append(curve.X, milliseconds(quantile(l, q))), append(curve.Y, q)
 			}
-			panels[k].curves = append(panels[k].curves, curve)
-			panels[k+2].curves = append(panels[k+2].curves, curve.from(0.9))
+			panels[k].Curves = append(panels[k].Curves, curve)
+			panels[k+2].Curves = append(panels[k+2].Curves, curve.From(0.9))
 		}
 		notes = append(notes, "The paper on "+v.name+": "+v.paper+".")
 	}
@@ -243,15 +244,5 @@ func figure4Outcome(results map[string][]sample) *outcome {
 		b.WriteString("- " + n + "\n")
 	}
 	b.WriteString("\n")
-	return &outcome{table: b.String(), svg: draw("YCSB-A from five regions, latencies (CRDB'22, figure 4)", 2, panels, notes)}
-}
-
-// from is the part of a curve at and above some y.
-func (c series) from(y float64) series {
-	n := 0
-	for n < len(c.y) && c.y[n] < y {
-		n++
-	}
-	c.x, c.y = c.x[n:], c.y[n:]
-	return c
+	return &outcome{table: b.String(), svg: plot.Draw("YCSB-A from five regions, latencies (CRDB'22, figure 4)", 2, panels, notes)}
 }

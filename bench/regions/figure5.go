@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"meridian/bench/plot"
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
@@ -191,10 +192,10 @@ func measure5(t *testing.T, c *config, s scale) scaled {
 func figure5Outcome(results []scaled) *outcome {
 	var b strings.Builder
 	b.WriteString("| regions | warehouses | tpmC | most possible | efficiency | paper's efficiency | p50 by region | p90 by region | operations | retries |\n|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
-	throughput := series{name: "tpmC per warehouse", color: colors[0]}
-	possible := series{name: "the most that waits allow: 12.86", color: colors[2], dashed: true}
-	paper := series{name: "the paper's 97 %", color: colors[1], dashed: true}
-	latency := panel{title: "latencies of all transactions", xLabel: "region, by its median", yLabel: "ms", xMin: 0, xMax: 26}
+	throughput := plot.Series{Name: "tpmC per warehouse", Color: plot.Color(0)}
+	possible := plot.Series{Name: "the most that waits allow: 12.86", Color: plot.Color(2), Dashed: true}
+	paper := plot.Series{Name: "the paper's 97 %", Color: plot.Color(1), Dashed: true}
+	latency := plot.Panel{Title: "latencies of all transactions", XLabel: "region, by its median", YLabel: "ms", XMin: 0, XMax: 26}
 	most := 0
 	for i, s := range results {
 		var p50, p90 []float64
@@ -209,19 +210,19 @@ func figure5Outcome(results []scaled) *outcome {
 			100*s.figures.Efficiency, low50, high50, low90, high90, len(s.list), s.retries)
 		x := float64(s.regions)
 		per := float64(s.regions * s.warehouses)
-		throughput.x, throughput.y = append(throughput.x, x), append(throughput.y, s.figures.TpmC/per)
-		possible.x, possible.y = append(possible.x, x), append(possible.y, 12.86)
-		paper.x, paper.y = append(paper.x, x), append(paper.y, 12.86*0.97)
+		throughput.X, throughput.Y = append(throughput.X, x), append(throughput.Y, s.figures.TpmC/per)
+		possible.X, possible.Y = append(possible.X, x), append(possible.Y, 12.86)
+		paper.X, paper.Y = append(paper.X, x), append(paper.Y, 12.86*0.97)
 		most = s.regions
 		for k, values := range [][]float64{p50, p90} {
-			curve := series{name: fmt.Sprintf("%d regions, p%d", s.regions, 50+40*k), color: colors[i%len(colors)], dashed: k == 1}
+			curve := plot.Series{Name: fmt.Sprintf("%d regions, p%d", s.regions, 50+40*k), Color: plot.Color(i), Dashed: k == 1}
 			for j, v := range sorted(values) {
-				curve.x, curve.y = append(curve.x, float64(j+1)), append(curve.y, v)
+				curve.X, curve.Y = append(curve.X, float64(j+1)), append(curve.Y, v)
 			}
-			latency.curves = append(latency.curves, curve)
+			latency.Curves = append(latency.Curves, curve)
 		}
 	}
-	latency.xMax = float64(max(most, 2))
+	latency.XMax = float64(max(most, 2))
 	b.WriteString(`
 The paper's words: throughput "scales linearly as regions are added to the cluster, staying above 97% efficiency in all configurations". With 10 regions, "p50 latencies varied from 27.3ms to 37.7ms and p90
 latencies from 109.1ms to 285.2ms across regions [...] only the 10% of new-order transactions accessing remote warehouses require cross-region communication".
@@ -230,11 +231,11 @@ Its medians have the computation of 100 warehouses on three machines; these have
 region, and the 90th percentile lies just where these begin. The percentile of the farthest of ten regions is about three of the longest round trips, more than the paper's 285 ms: its ten
 regions may be closer to each other, or its transactions may take fewer rounds.
 `)
-	panels := []panel{
-		{title: "tpmC per warehouse", xLabel: "regions", yLabel: "", xMin: 0, xMax: float64(max(most, 2)), yMin: 0, yMax: 15, curves: []series{throughput, possible, paper}},
+	panels := []plot.Panel{
+		{Title: "tpmC per warehouse", XLabel: "regions", YLabel: "", XMin: 0, XMax: float64(max(most, 2)), YMin: 0, YMax: 15, Curves: []plot.Series{throughput, possible, paper}},
 		latency,
 	}
-	return &outcome{table: b.String(), svg: draw("TPC-C over regions (CRDB'22, figure 5)", 2, panels, nil)}
+	return &outcome{table: b.String(), svg: plot.Draw("TPC-C over regions (CRDB'22, figure 5)", 2, panels, nil)}
 }
 
 func bounds(list []float64) (low, high float64) {

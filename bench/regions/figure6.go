@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"meridian/bench/plot"
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
@@ -224,14 +225,14 @@ func figure6Outcome(results map[string][]sample, list []policy, phase time.Durat
 	}
 	b.WriteString("\n|---|" + strings.Repeat("---:|", len(phases)) + "\n")
 	total := time.Duration(len(phases)) * phase
-	var marks []mark
+	var marks []plot.Mark
 	for i := range phases[1:] {
-		marks = append(marks, mark{(time.Duration(i+1) * phase).Seconds(), phases[i+1]})
+		marks = append(marks, plot.Mark{X: (time.Duration(i+1) * phase).Seconds(), Text: phases[i+1]})
 	}
 	window := phase / 6
-	panels := []panel{
-		{title: "transactions per second", xLabel: "seconds", yLabel: "", xMax: total.Seconds(), marks: marks},
-		{title: "90th percentile of latency, ms (at most 10 s)", xLabel: "seconds", yLabel: "", xMax: total.Seconds(), marks: marks},
+	panels := []plot.Panel{
+		{Title: "transactions per second", XLabel: "seconds", YLabel: "", XMax: total.Seconds(), Marks: marks},
+		{Title: "90th percentile of latency, ms (at most 10 s)", XLabel: "seconds", YLabel: "", XMax: total.Seconds(), Marks: marks},
 	}
 	for i, p := range list {
 		fmt.Fprintf(&b, "| %s |", p.name)
@@ -247,19 +248,19 @@ func figure6Outcome(results map[string][]sample, list []policy, phase time.Durat
 			fmt.Fprintf(&b, " %.1f, %.0f ms, %d |", float64(len(l))/phase.Seconds(), milliseconds(quantile(l, 0.9)), failed)
 		}
 		b.WriteString("\n")
-		rate, p90 := series{name: p.name, color: colors[i]}, series{name: p.name, color: colors[i]}
+		rate, p90 := plot.Series{Name: p.name, Color: plot.Color(i)}, plot.Series{Name: p.name, Color: plot.Color(i)}
 		for at := time.Duration(0); at+window <= total; at += window {
 			l := latencies(results[p.name], func(s *sample) bool { return s.end >= at && s.end < at+window })
 			x := (at + window/2).Seconds()
-			rate.x, rate.y = append(rate.x, x), append(rate.y, float64(len(l))/window.Seconds())
-			p90.x, p90.y = append(p90.x, x), append(p90.y, milliseconds(quantile(l, 0.9)))
+			rate.X, rate.Y = append(rate.X, x), append(rate.Y, float64(len(l))/window.Seconds())
+			p90.X, p90.Y = append(p90.X, x), append(p90.Y, milliseconds(quantile(l, 0.9)))
 		}
-		panels[0].curves, panels[1].curves = append(panels[0].curves, rate), append(panels[1].curves, p90)
+		panels[0].Curves, panels[1].Curves = append(panels[0].Curves, rate), append(panels[1].Curves, p90)
 	}
 	b.WriteString(`
 The paper draws curves and gives no table. Its words: "all policies are able to tolerate AZ failures", with a slight degradation since the remaining zones are overloaded (here nothing is); "only geo-partitioned
 leaseholders is tolerant to region-wide failures", at the cost of "higher p90 latencies during stable operation and recovery (compared to the geo-partitioned replicas variants)"; "under stable conditions, the
 duplicated indexes policy maintains the lowest p90 latencies".
 `)
-	return &outcome{table: b.String(), svg: draw("TPC-C while a zone and a region fail (CRDB'20, figure 6)", 2, panels, nil)}
+	return &outcome{table: b.String(), svg: plot.Draw("TPC-C while a zone and a region fail (CRDB'20, figure 6)", 2, panels, nil)}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"meridian/bench/plot"
 	"meridian/keys"
 	"meridian/server"
 	"meridian/sim"
@@ -341,7 +342,7 @@ func table2Outcome(results map[string]*counts) *outcome {
 		fmt.Fprintf(&b, " %s before | paper | %s after | paper |", s.name, s.name)
 	}
 	b.WriteString("\n|---|" + strings.Repeat("---:|", 4*len(schemas())) + "\n")
-	var bars []barGroup
+	var bars []plot.BarGroup
 	for i, row := range table2Rows {
 		fmt.Fprintf(&b, "| %s |", row)
 		for _, s := range schemas() {
@@ -359,8 +360,8 @@ func table2Outcome(results map[string]*counts) *outcome {
 	for _, s := range schemas() {
 		for i := range table2Rows {
 			k := results[s.name][i]
-			bars = append(bars, barGroup{label: s.name + ": " + []string{"new", "convert", "add", "drop"}[i],
-				values: []float64{float64(k[0].paper), float64(s.paper[i][0]), float64(k[1].paper), float64(s.paper[i][1])}})
+			bars = append(bars, plot.BarGroup{Label: s.name + ": " + []string{"new", "convert", "add", "drop"}[i],
+				Values: []float64{float64(k[0].paper), float64(s.paper[i][0]), float64(k[1].paper), float64(s.paper[i][1])}})
 		}
 	}
 	b.WriteString(`
@@ -371,6 +372,6 @@ Where the numbers differ:
 - YCSB before: partitioning and a configuration per region are 4 statements, and a region is dropped by one; the paper has 5 and 2, and does not say which.
 - YCSB after: this program also counts CREATE DATABASE, SET PRIMARY REGION and ADD REGION, as the paper does for movr and TPC-C; only one statement is about the table.
 `)
-	return &outcome{table: b.String(), svg: drawBars("DDL statements for several regions (CRDB'22, table 2)", "statements",
+	return &outcome{table: b.String(), svg: plot.Bars("DDL statements for several regions (CRDB'22, table 2)", "statements",
 		[]string{"before", "before, paper", "after", "after, paper"}, bars)}
 }

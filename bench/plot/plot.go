@@ -1,4 +1,5 @@
-package main
+// Package plot draws curves, bars and distributions as SVG, for the pages of experiments.
+package plot
 
 import (
 	"bytes"
@@ -8,31 +9,45 @@ import (
 	"time"
 )
 
-// series is one curve.
-type series struct {
-	name, color string
-	x, y        []float64
-	dashed      bool
+// Series is one curve.
+type Series struct {
+	Name, Color string
+	X, Y        []float64
+	Dashed      bool
 }
 
-// panel is one plot.
-type panel struct {
-	title, xLabel, yLabel string
-	logX                  bool
-	xMin, xMax            float64
-	yMin, yMax            float64 // both zero: from 0 to the largest value
-	curves                []series
-	// marks are dashed lines at some x, with words.
-	marks []mark
+// From is the part of a curve at and above some y.
+func (c Series) From(y float64) Series {
+	n := 0
+	for n < len(c.Y) && c.Y[n] < y {
+		n++
+	}
+	c.X, c.Y = c.X[n:], c.Y[n:]
+	return c
 }
 
-type mark struct {
-	x    float64
-	text string
+// Panel is one plot.
+type Panel struct {
+	Title, XLabel, YLabel string
+	LogX                  bool
+	XMin, XMax            float64
+	YMin, YMax            float64 // both zero: from 0 to the largest value
+	Curves                []Series
+	// Marks are dashed lines at some x, with words.
+	Marks []Mark
 }
 
-// colors of curves, which are also legible next to each other for readers who do not see all of them.
-var colors = [...]string{"#1f6f4a", "#b3472a", "#2a5db3", "#8a5a00", "#6b2a8a", "#0f7f8f"}
+// Mark is a value of an axis, with words.
+type Mark struct {
+	X    float64
+	Text string
+}
+
+// Color is the i-th of some colors that are also legible next to each other for readers who do not see all of them. They begin again after the last one.
+func Color(i int) string {
+	list := [...]string{"#1f6f4a", "#b3472a", "#2a5db3", "#8a5a00", "#6b2a8a", "#0f7f8f"}
+	return list[i%len(list)]
+}
 
 const (
 	panelWidth, panelHeight = 400.0, 240.0
@@ -40,8 +55,8 @@ const (
 	gapX, gapY              = 90.0, 120.0
 )
 
-// draw puts panels side by side, and notes below them.
-func draw(title string, perRow int, panels []panel, notes []string) []byte {
+// Draw puts panels side by side, and notes below them.
+func Draw(title string, perRow int, panels []Panel, notes []string) []byte {
 	rows := (len(panels) + perRow - 1) / perRow
 	width := marginLeft + float64(perRow)*(panelWidth+gapX)
 	height := marginTop + float64(rows)*(panelHeight+gapY) + float64(len(notes))*16 + 10
@@ -72,25 +87,25 @@ func line(b *bytes.Buffer, x1, y1, x2, y2 float64, style string) {
 }
 
 // draw draws one panel with its upper left corner at a point.
-func (p *panel) draw(b *bytes.Buffer, left, top float64) {
-	low, high := p.yMin, p.yMax
+func (p *Panel) draw(b *bytes.Buffer, left, top float64) {
+	low, high := p.YMin, p.YMax
 	if low == 0 && high == 0 {
-		for _, c := range p.curves {
-			for _, v := range c.y {
+		for _, c := range p.Curves {
+			for _, v := range c.Y {
 				high = max(high, v)
 			}
 		}
 		high = max(high*1.08, 1e-9)
 	}
 	px := func(v float64) float64 {
-		if p.logX {
-			v = max(v, p.xMin)
-			return left + (math.Log(v)-math.Log(p.xMin))/(math.Log(p.xMax)-math.Log(p.xMin))*panelWidth
+		if p.LogX {
+			v = max(v, p.XMin)
+			return left + (math.Log(v)-math.Log(p.XMin))/(math.Log(p.XMax)-math.Log(p.XMin))*panelWidth
 		}
-		return left + (v-p.xMin)/(p.xMax-p.xMin)*panelWidth
+		return left + (v-p.XMin)/(p.XMax-p.XMin)*panelWidth
 	}
 	py := func(v float64) float64 { return top + panelHeight - (v-low)/(high-low)*panelHeight }
-	text(b, left+panelWidth/2, top-8, "middle", 13, "#000", p.title)
+	text(b, left+panelWidth/2, top-8, "middle", 13, "#000", p.Title)
 	step := niceStep((high - low) / 5)
 	for v := math.Ceil(low/step) * step; v <= high+step/1000; v += step {
 		line(b, left, py(v), left+panelWidth, py(v), `stroke="#ddd"`)
@@ -100,34 +115,34 @@ func (p *panel) draw(b *bytes.Buffer, left, top float64) {
 		line(b, px(v), top+panelHeight, px(v), top+panelHeight+4, `stroke="#444"`)
 		text(b, px(v), top+panelHeight+16, "middle", 11, "#444", fmt.Sprintf("%g", v))
 	}
-	if p.logX {
-		for v := math.Pow(10, math.Ceil(math.Log10(p.xMin))); v <= p.xMax; v *= 10 {
+	if p.LogX {
+		for v := math.Pow(10, math.Ceil(math.Log10(p.XMin))); v <= p.XMax; v *= 10 {
 			tick(v)
 		}
 	} else {
-		step := niceStep((p.xMax - p.xMin) / 6)
-		for v := math.Ceil(p.xMin/step) * step; v <= p.xMax; v += step {
+		step := niceStep((p.XMax - p.XMin) / 6)
+		for v := math.Ceil(p.XMin/step) * step; v <= p.XMax; v += step {
 			tick(v)
 		}
 	}
 	line(b, left, top+panelHeight, left+panelWidth, top+panelHeight, `stroke="#444"`)
-	text(b, left+panelWidth/2, top+panelHeight+32, "middle", 12, "#000", p.xLabel)
-	text(b, left, top-8, "start", 11, "#444", p.yLabel)
-	for i, m := range p.marks {
-		line(b, px(m.x), top, px(m.x), top+panelHeight, `stroke="#888" stroke-dasharray="4 3"`)
-		text(b, px(m.x)+3, top+12+12*float64(i%2), "start", 10, "#666", m.text)
+	text(b, left+panelWidth/2, top+panelHeight+32, "middle", 12, "#000", p.XLabel)
+	text(b, left, top-8, "start", 11, "#444", p.YLabel)
+	for i, m := range p.Marks {
+		line(b, px(m.X), top, px(m.X), top+panelHeight, `stroke="#888" stroke-dasharray="4 3"`)
+		text(b, px(m.X)+3, top+12+12*float64(i%2), "start", 10, "#666", m.Text)
 	}
-	for i, c := range p.curves {
-		style := fmt.Sprintf(`fill="none" stroke="%s" stroke-width="1.8"`, c.color)
-		if c.dashed {
+	for i, c := range p.Curves {
+		style := fmt.Sprintf(`fill="none" stroke="%s" stroke-width="1.8"`, c.Color)
+		if c.Dashed {
 			style += ` stroke-dasharray="6 3"`
 		}
 		fmt.Fprintf(b, `<polyline %s points="`, style)
-		for j := range c.x {
-			fmt.Fprintf(b, "%.1f,%.1f ", px(c.x[j]), py(min(max(c.y[j], low), high)))
+		for j := range c.X {
+			fmt.Fprintf(b, "%.1f,%.1f ", px(c.X[j]), py(min(max(c.Y[j], low), high)))
 		}
 		fmt.Fprint(b, `"/>`+"\n")
-		text(b, left+6+float64(i%2)*panelWidth/2, top+panelHeight+48+14*float64(i/2), "start", 11, c.color, "■ "+c.name)
+		text(b, left+6+float64(i%2)*panelWidth/2, top+panelHeight+48+14*float64(i/2), "start", 11, c.Color, "■ "+c.Name)
 	}
 }
 
@@ -145,21 +160,21 @@ func niceStep(v float64) float64 {
 	return 10 * p
 }
 
-// barGroup is a label with one bar for each name of a legend.
-type barGroup struct {
-	label  string
-	values []float64
+// BarGroup is a label with one bar for each name of a legend.
+type BarGroup struct {
+	Label  string
+	Values []float64
 }
 
-// drawBars draws groups of horizontal bars, one below the other.
-func drawBars(title, axis string, names []string, groups []barGroup) []byte {
+// Bars draws groups of horizontal bars, one below the other.
+func Bars(title, axis string, names []string, groups []BarGroup) []byte {
 	const bar, width, labels = 11.0, 560.0, 190.0
 	top := 70 + 16*float64((len(names)+3)/4)
 	group := bar*float64(len(names)) + 10
 	height := top + group*float64(len(groups)) + 40
 	high := 1e-9
 	for _, g := range groups {
-		for _, v := range g.values {
+		for _, v := range g.Values {
 			high = max(high, v)
 		}
 	}
@@ -169,7 +184,7 @@ func drawBars(title, axis string, names []string, groups []barGroup) []byte {
 	fmt.Fprintf(&b, `<rect width="%.0f" height="%.0f" fill="white"/>`+"\n", full, height)
 	text(&b, full/2, 22, "middle", 15, "#000", title)
 	for i, n := range names {
-		text(&b, labels+float64(i%4)*150, 46+16*float64(i/4), "start", 12, colors[i%len(colors)], "■ "+n)
+		text(&b, labels+float64(i%4)*150, 46+16*float64(i/4), "start", 12, Color(i), "■ "+n)
 	}
 	step := niceStep(high / 6)
 	for v := 0.0; v <= high+step/1000; v += step {
@@ -180,9 +195,9 @@ func drawBars(title, axis string, names []string, groups []barGroup) []byte {
 	text(&b, labels+width/2, height-1, "middle", 12, "#000", axis)
 	for i, g := range groups {
 		y := top + group*float64(i)
-		text(&b, labels-8, y+bar*float64(len(names))/2+4, "end", 12, "#000", g.label)
-		for j, v := range g.values {
-			fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`+"\n", labels, y+bar*float64(j), v/high*width, bar-1.5, colors[j%len(colors)])
+		text(&b, labels-8, y+bar*float64(len(names))/2+4, "end", 12, "#000", g.Label)
+		for j, v := range g.Values {
+			fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`+"\n", labels, y+bar*float64(j), v/high*width, bar-1.5, Color(j))
 			text(&b, labels+v/high*width+4, y+bar*float64(j)+9, "start", 10, "#444", fmt.Sprintf("%g", math.Round(v*1000)/1000))
 		}
 	}
@@ -190,22 +205,22 @@ func drawBars(title, axis string, names []string, groups []barGroup) []byte {
 	return b.Bytes()
 }
 
-// violin has two distributions of latencies, drawn to the left and to the right of one line.
-type violin struct {
-	label       string
-	left, right []time.Duration
+// Violin has two distributions of latencies, drawn to the left and to the right of one line.
+type Violin struct {
+	Label       string
+	Left, Right []time.Duration
 }
 
-// drawViolins draws violins next to each other above a logarithmic axis of milliseconds, with some of its values marked.
-func drawViolins(title string, list []violin, marks []mark) []byte {
+// Violins draws violins next to each other above a logarithmic axis of milliseconds, with some of its values marked.
+func Violins(title string, list []Violin, marks []Mark) []byte {
 	const width, height, left, top, low, high, bins = 84.0, 360.0, 70.0, 60.0, 0.1, 2000.0, 110
 	full := left + width*float64(len(list)) + 50
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="12">`+"\n", full, height+top+70)
 	fmt.Fprintf(&b, `<rect width="%.0f" height="%.0f" fill="white"/>`+"\n", full, height+top+70)
 	text(&b, full/2, 22, "middle", 15, "#000", title)
-	text(&b, left, 44, "start", 12, colors[2], "■ reads (left)")
-	text(&b, left+110, 44, "start", 12, colors[1], "■ writes (right)")
+	text(&b, left, 44, "start", 12, Color(2), "■ reads (left)")
+	text(&b, left+110, 44, "start", 12, Color(1), "■ writes (right)")
 	text(&b, left-60, top-8, "start", 11, "#444", "latency, ms")
 	share := func(ms float64) float64 {
 		return (math.Log(min(max(ms, low), high)) - math.Log(low)) / (math.Log(high) - math.Log(low))
@@ -216,12 +231,12 @@ func drawViolins(title string, list []violin, marks []mark) []byte {
 		text(&b, left-6, py(v)+4, "end", 11, "#444", fmt.Sprintf("%g", v))
 	}
 	for _, m := range marks {
-		line(&b, left, py(m.x), full-50, py(m.x), `stroke="#888" stroke-dasharray="4 3"`)
-		text(&b, full-46, py(m.x)+4, "start", 10, "#666", m.text)
+		line(&b, left, py(m.X), full-50, py(m.X), `stroke="#888" stroke-dasharray="4 3"`)
+		text(&b, full-46, py(m.X)+4, "start", 10, "#666", m.Text)
 	}
 	for i, v := range list {
 		x := left + width*(float64(i)+0.5)
-		for side, l := range [][]time.Duration{v.left, v.right} {
+		for side, l := range [][]time.Duration{v.Left, v.Right} {
 			if len(l) == 0 {
 				continue
 			}
@@ -231,7 +246,7 @@ func drawViolins(title string, list []violin, marks []mark) []byte {
 				counts[min(int(share(float64(d)/1e6)*bins), bins-1)]++
 			}
 			sign := float64(2*side - 1)
-			color := colors[2-side]
+			color := Color(2 - side)
 			for bin, n := range counts {
 				if n == 0 {
 					continue
@@ -242,7 +257,7 @@ func drawViolins(title string, list []violin, marks []mark) []byte {
 			}
 		}
 		line(&b, x, top, x, top+height, `stroke="#444" stroke-width="0.5"`)
-		for j, word := range strings.SplitN(v.label, " ", 2) {
+		for j, word := range strings.SplitN(v.Label, " ", 2) {
 			text(&b, x, top+height+18+14*float64(j), "middle", 12, "#000", word)
 		}
 	}
