@@ -27,12 +27,18 @@ type engine struct {
 	// reading has updates of stocks read the value, so that they do not commute.
 	reading bool
 	// schema has statements that make further tables.
-	schema []string
-	// failing is called when the measurement begins.
-	failing func(c *simcluster.Cluster)
-	// without is a region whose replicas are not compared in the end, as it is lost; -1: none is.
-	without int
+	schema, tables []string
+	// check selects items, their stocks, and how many were ordered by what the tables say; empty: there are no orders.
+	check string
+	// lost is a region that receives no message from some moment of the measurement on; -1: none is lost.
+	lost   int
+	lostAt time.Duration
 }
+
+// mdcc and fast are the two ways of buying on tables of the protocol fast_paxos.
+func mdcc() *engine { return &engine{name: "MDCC", lost: -1} }
+
+func fast() *engine { return &engine{name: "Fast", lost: -1, reading: true} }
 
 // must runs a statement.
 func must(t *testing.T, conn *pgx.Conn, sql string, args ...any) {
@@ -66,9 +72,7 @@ func (e *engine) measure(t *testing.T, c *config, l *load) *results {
 		c.say("%s: %d clients", e.name, l.clients)
 		r.list = e.run(t, c, cl, l)
 	})
-	l1 := r.latencies()
-	c.say("%s: %d commits, %d aborts, %d without enough, %d unknown; p50 %.0f, p99 %.0f ms; %v", e.name, len(l1), r.count(aborted), r.count(refused), r.count(unknown),
-		milliseconds(quantile(l1, 0.5)), milliseconds(quantile(l1, 0.99)), time.Since(begin).Round(time.Second))
+	r.say(c, begin)
 	return r
 }
 
@@ -80,9 +84,6 @@ func (e *engine) prepare(t *testing.T, c *config, cl *simcluster.Cluster, l *loa
 	conn = open(t, cl, 0, "shop")
 	// Rows come in while the table has a leader: that is faster, and the records begin without any state of the protocol.
 	must(t, conn, "CREATE TABLE item (i_id int PRIMARY KEY, i_stock int NOT NULL CHECK (i_stock >= 0), i_title text, i_cost int)")
-	for _, sql := range e.schema {
-		must(t, conn, sql)
-	}
 	const batch = 500
 	for first := 0; first < l.items; first += batch {
 		var b strings.Builder
@@ -95,8 +96,21 @@ func (e *engine) prepare(t *testing.T, c *config, cl *simcluster.Cluster, l *loa
 		must(t, conn, "INSERT INTO item VALUES "+b.String())
 	}
 	c.say("%s: %d items", e.name, l.items)
+	for i := 1; i < l.shards; i++ {
+		must(t, conn, fmt.Sprintf("ALTER TABLE item SPLIT AT VALUES (%d)", i*l.items/l.shards))
+	}
 	must(t, conn, "ALTER TABLE item SET (commit_protocol = 'fast_paxos')")
+	for _, sql := range e.schema {
+		must(t, conn, sql)
+	}
 	time.Sleep(10 * time.Second)
+	// Each node looks at each table once. The first write to a range whose protocol a node does not know takes more rounds.
+	for node := range cl.Machines {
+		conn := open(t, cl, node, "shop")
+		for _, table := range append([]string{"item"}, e.tables...) {
+			must(t, conn, "SELECT count(*) FROM "+table)
+		}
+	}
 }
 
 // run measures, and compares the stocks in the end.
@@ -137,9 +151,13 @@ func (e *engine) run(t *testing.T, c *config, cl *simcluster.Cluster, l *load) [
 			}
 		}()
 	}
-	if e.failing != nil {
-		time.Sleep(time.Until(start))
-		e.failing(cl)
+	if e.lost >= 0 {
+		time.Sleep(time.Until(start.Add(e.lostAt)))
+		for i, m := range cl.Machines {
+			if i != e.lost {
+				cl.Network.PartitionOneWay(m.Name, cl.Machines[e.lost].Name)
+			}
+		}
 	}
 	wg.Wait()
 	if t.Failed() {
@@ -214,7 +232,7 @@ func (e *engine) compare(t *testing.T, cl *simcluster.Cluster, l *load, book *le
 	t.Helper()
 	ctx := context.Background()
 	for node := range cl.Machines {
-		if node == e.without {
+		if node == e.lost {
 			continue
 		}
 		conn := open(t, cl, node, "shop")
@@ -234,19 +252,26 @@ func (e *engine) compare(t *testing.T, cl *simcluster.Cluster, l *load, book *le
 
 // differs tells about one stock that is not as it has to be.
 func (e *engine) differs(ctx context.Context, conn *pgx.Conn, l *load, book *ledger) string {
-	rows, err := conn.Query(ctx, "SELECT i_id, i_stock FROM item")
+	sql := "SELECT i_id, i_stock, -1 FROM item"
+	if e.check != "" {
+		sql = e.check
+	}
+	rows, err := conn.Query(ctx, sql)
 	if err != nil {
 		return err.Error()
 	}
 	defer rows.Close()
 	n := 0
 	for rows.Next() {
-		var id, stock int
-		if err := rows.Scan(&id, &stock); err != nil {
+		var id, stock, ordered int
+		if err := rows.Scan(&id, &stock, &ordered); err != nil {
 			return err.Error()
 		}
 		if wrong := book.wrong(id, l.stock(id), stock); wrong != "" {
 			return wrong
+		}
+		if ordered >= 0 && stock+ordered != l.stock(id) {
+			return fmt.Sprintf("%d of item %d are left of %d, %d were ordered", stock, id, l.stock(id), ordered)
 		}
 		n++
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -18,7 +17,7 @@ func figure5() figure {
 func microStock(item int) int { return 100 + item*7919%901 }
 
 func microLoad(c *config, warm, measured time.Duration) *load {
-	l := &load{clients: 100, regionOf: spread, warm: warm, measured: measured, items: 10_000, stock: microStock}
+	l := &load{clients: 100, regionOf: spread, warm: warm, measured: measured, items: 10_000, stock: microStock, shards: 2}
 	if c.quick {
 		l.clients, l.items, l.warm, l.measured = 10, 1000, time.Second, 5*time.Second
 	}
@@ -27,19 +26,15 @@ func microLoad(c *config, warm, measured time.Duration) *load {
 }
 
 func runFigure5(t *testing.T, c *config) *outcome {
-	l := microLoad(c, 5*time.Second, 20*time.Second)
+	l := microLoad(c, 3*time.Second, 15*time.Second)
 	var list []*results
-	for _, e := range []*engine{{name: "MDCC", without: -1}, {name: "Fast", reading: true, without: -1}} {
-		r := e.measure(t, c, l)
-		if t.Failed() {
+	for _, e := range []*engine{mdcc(), fast()} {
+		if list = append(list, e.measure(t, c, l)); t.Failed() {
 			return nil
 		}
-		c.say("%s: %.1f %% in one round", e.name, 100*r.prompt(5*time.Millisecond))
-		list = append(list, r)
 	}
-	p := plot.Panel{Title: "commits", XLabel: "latency, ms", YLabel: "share", XMin: 0, XMax: 1000, YMax: 1}
-	for i, r := range list {
-		p.Curves = append(p.Curves, distribution(r, i, false))
-	}
-	return &outcome{table: table(list, map[string]float64{"MDCC": 245, "Fast": 276, "Multi": 388, "2PC": 543}), svg: plot.Draw(fmt.Sprint("x"), 1, []plot.Panel{p}, nil)}
+	list = append(list, compete(t, c, "Multi", l, multiPaxos), compete(t, c, "2PC", l, twoPC))
+	paper := map[string]float64{"MDCC": 245, "Fast": 276, "Multi": 388, "2PC": 543}
+	p := distributions(list, nil, paper, 0, 1000)
+	return &outcome{table: table(list, paper), svg: plot.Draw("The micro benchmark's purchases (MDCC, figure 5)", 1, []plot.Panel{p}, nil)}
 }

@@ -56,6 +56,13 @@ func (r *results) retries() (n int) {
 	return n
 }
 
+// of are the results of one kind of transactions.
+func (r *results) of(kind string) *results {
+	out := *r
+	out.list = slices.DeleteFunc(slices.Clone(r.list), func(s sample) bool { return s.kind != kind })
+	return &out
+}
+
 // latencies are those of the transactions that have committed, in order.
 func (r *results) latencies() (out []time.Duration) {
 	for i := range r.list {
@@ -67,8 +74,9 @@ func (r *results) latencies() (out []time.Duration) {
 	return out
 }
 
-// prompt is the share of the commits that took no more than a round trip to the fourth nearest data centre, 5 %, and what their statements take within the region.
-func (r *results) prompt(local time.Duration) float64 {
+// prompt is the share of the commits that took no more than a round trip to the fourth nearest data centre, 5 %, and what statements take within the region.
+func (r *results) prompt() float64 {
+	const local = 10 * time.Millisecond
 	regions, n, all := ec2(), 0, 0
 	for i := range r.list {
 		s := &r.list[i]
@@ -81,6 +89,13 @@ func (r *results) prompt(local time.Duration) float64 {
 		}
 	}
 	return float64(n) / float64(max(all, 1))
+}
+
+// say writes a line of progress about a run that has ended.
+func (r *results) say(c *config, began time.Time) {
+	l := r.latencies()
+	c.say("%s: %d commits, %d aborts, %d without enough, %d unknown, %d retries; p50 %.0f, p99 %.0f ms; %.0f %% in one round; %v", r.name, len(l), r.count(aborted), r.count(refused),
+		r.count(unknown), r.retries(), milliseconds(quantile(l, 0.5)), milliseconds(quantile(l, 0.99)), 100*r.prompt(), time.Since(began).Round(100*time.Millisecond))
 }
 
 // quantile is the q-quantile of sorted latencies; zero if there are none.
@@ -116,12 +131,21 @@ func paperMedian(ms float64) string {
 	return fmt.Sprintf("%.0f ms", ms)
 }
 
-// distribution is a curve of the share of commits that took no longer.
-func distribution(r *results, i int, dashed bool) plot.Series {
-	l := r.latencies()
-	c := plot.Series{Name: r.name, Color: plot.Color(i), Dashed: dashed}
-	for q := 0.0; q <= 1; q += 0.002 {
-		c.X, c.Y = append(c.X, milliseconds(quantile(l, q))), append(c.Y, q)
+// distributions draws the share of commits that took no longer, with the paper's medians as marks. A low bound of zero asks for a linear axis.
+func distributions(list []*results, dashed []string, paper map[string]float64, low, high float64) plot.Panel {
+	p := plot.Panel{Title: "commits", XLabel: "latency, ms (dashed: the paper's medians)", YLabel: "share", XMin: low, XMax: high, LogX: low > 0, YMax: 1}
+	for i, r := range list {
+		l := r.latencies()
+		c := plot.Series{Name: r.name, Color: plot.Color(i), Dashed: slices.Contains(dashed, r.name)}
+		for q := 0.0; q <= 1; q += 0.002 {
+			if x := milliseconds(quantile(l, q)); x <= high {
+				c.X, c.Y = append(c.X, x), append(c.Y, q)
+			}
+		}
+		p.Curves = append(p.Curves, c)
+		if ms := paper[r.name]; ms > 0 {
+			p.Marks = append(p.Marks, plot.Mark{X: ms, Text: r.name})
+		}
 	}
-	return c
+	return p
 }

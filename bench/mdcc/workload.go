@@ -59,6 +59,8 @@ type load struct {
 	retries int
 	stock   func(item int) int
 	items   int
+	// shards is how many ranges the items are in.
+	shards int
 }
 
 // spread has clients in all regions, in turn.
@@ -150,4 +152,5 @@ func buy(item, pieces int) update {
 		sql: "UPDATE item SET i_stock = i_stock - $2 WHERE i_id = $1%s", args: []any{item, pieces}}
 }
 
+// recordOf names an item's record.
 func recordOf(item int) string { return "item/" + itoa(item) }
