@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -164,6 +166,7 @@ func (e *engine) run(t *testing.T, c *config, cl *simcluster.Cluster, l *load) [
 		return nil
 	}
 	e.compare(t, cl, l, book)
+	slices.SortStableFunc(book.list, func(x, y sample) int { return cmp.Compare(x.end, y.end) })
 	return book.list
 }
 

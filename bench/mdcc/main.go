@@ -24,7 +24,7 @@ type figure struct {
 
 // figures lists them in the order of the paper.
 func figures() []figure {
-	return []figure{figure3(), figure5()}
+	return []figure{figure3(), figure4(), figure5(), figure6(), figure7(), figure8()}
 }
 
 // outcome is what an experiment found.

@@ -264,3 +264,46 @@ func Violins(title string, list []Violin, marks []Mark) []byte {
 	fmt.Fprint(&b, "</svg>\n")
 	return b.Bytes()
 }
+
+// Box is a distribution with its least value, its quartiles, and its largest, or some value near that.
+type Box struct {
+	Label, Color string
+	Values       [5]float64
+}
+
+// Boxes draws distributions next to each other.
+func Boxes(title, axis string, list []Box) []byte {
+	const width, height, left, top = 76.0, 320.0, 70.0, 60.0
+	full, high := left+width*float64(len(list))+30, 1e-9
+	for _, b := range list {
+		high = max(high, b.Values[4]*1.05)
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="12">`+"\n", full, height+top+60)
+	fmt.Fprintf(&b, `<rect width="%.0f" height="%.0f" fill="white"/>`+"\n", full, height+top+60)
+	text(&b, full/2, 22, "middle", 15, "#000", title)
+	text(&b, left, top-10, "start", 11, "#444", axis)
+	py := func(v float64) float64 { return top + height*(1-v/high) }
+	step := niceStep(high / 6)
+	for v := 0.0; v <= high; v += step {
+		line(&b, left, py(v), full-30, py(v), `stroke="#ddd"`)
+		text(&b, left-6, py(v)+4, "end", 11, "#444", fmt.Sprintf("%g", v))
+	}
+	for i, x := range list {
+		center := left + width*(float64(i)+0.5)
+		style := fmt.Sprintf(`stroke="%s" stroke-width="1.6"`, x.Color)
+		for _, end := range [][2]float64{{x.Values[0], x.Values[1]}, {x.Values[3], x.Values[4]}} {
+			line(&b, center, py(end[0]), center, py(end[1]), style)
+		}
+		for _, v := range []float64{x.Values[0], x.Values[4]} {
+			line(&b, center-10, py(v), center+10, py(v), style)
+		}
+		fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="44" height="%.1f" fill="none" %s/>`+"\n", center-22, py(x.Values[3]), max(py(x.Values[1])-py(x.Values[3]), 1), style)
+		line(&b, center-22, py(x.Values[2]), center+22, py(x.Values[2]), fmt.Sprintf(`stroke="%s" stroke-width="3"`, x.Color))
+		for j, word := range strings.SplitN(x.Label, " ", 2) {
+			text(&b, center, top+height+18+14*float64(j), "middle", 12, x.Color, word)
+		}
+	}
+	fmt.Fprint(&b, "</svg>\n")
+	return b.Bytes()
+}
