@@ -188,7 +188,7 @@ func compete(t *testing.T, c *config, name string, l *load, make func(w *world, 
 				book.note(tx, v)
 				if v == aborted && s.retries < l.retries {
 					s.retries++
-					w.after(localTrip, attempt)
+					w.after(rest(dice, s.retries), attempt)
 					return
 				}
 				s.verdict, s.end, s.latency = v, w.now-l.warm, w.now-begin

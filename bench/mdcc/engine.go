@@ -145,6 +145,7 @@ func (e *engine) run(t *testing.T, c *config, cl *simcluster.Cluster, l *load) [
 						break
 					}
 					s.retries++
+					time.Sleep(rest(dice, s.retries))
 				}
 				s.end, s.latency = time.Since(start), time.Since(begin)
 				if len(tx.updates) > 0 && !begin.Before(start) {

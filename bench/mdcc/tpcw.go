@@ -15,10 +15,12 @@ type tpcw struct {
 	ordered          int   // the latest order
 }
 
-// The tables, but for item, which all loads have.
-func tpcwSchema() []string {
+// tpcwSchema makes the tables, but for item, which all loads have.
+func tpcwSchema(customers int) []string {
 	return []string{
-		"CREATE TABLE customer (c_id int PRIMARY KEY, c_login int NOT NULL, c_name text) WITH (commit_protocol = 'fast_paxos')",
+		"CREATE TABLE customer (c_id int PRIMARY KEY, c_login int NOT NULL, c_name text)",
+		fmt.Sprintf("INSERT INTO customer SELECT g, 0, 'customer' FROM generate_series(0, %d) AS g", customers-1),
+		"ALTER TABLE customer SET (commit_protocol = 'fast_paxos')",
 		"CREATE TABLE address (addr_id int PRIMARY KEY, addr_street text) WITH (commit_protocol = 'fast_paxos')",
 		"CREATE TABLE cart (sc_id int PRIMARY KEY, sc_time int) WITH (commit_protocol = 'fast_paxos')",
 		"CREATE TABLE cart_line (scl_sc_id int, scl_i_id int, scl_qty int, PRIMARY KEY (scl_sc_id, scl_i_id)) WITH (commit_protocol = 'fast_paxos')",
@@ -148,7 +150,7 @@ func tpcwLoad(clients int) *load {
 // tpcwEngine is MDCC with TPC-W's tables. In the end each item's stock is what order lines have left of it.
 func tpcwEngine(clients int) *engine {
 	e := mdcc()
-	e.schema = append(tpcwSchema(), fmt.Sprintf("INSERT INTO customer SELECT g, 0, 'customer' FROM generate_series(0, %d) AS g", 20*clients-1))
+	e.schema = tpcwSchema(20 * clients)
 	e.tables = []string{"customer", "address", "cart", "cart_line", "orders", "order_line", "cc_xacts"}
 	e.check = "SELECT i_id, i_stock, coalesce(n, 0)::int FROM item LEFT JOIN (SELECT ol_i_id, sum(ol_qty) AS n FROM order_line GROUP BY ol_i_id) AS o ON ol_i_id = i_id"
 	return e

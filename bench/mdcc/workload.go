@@ -63,6 +63,11 @@ type load struct {
 	shards int
 }
 
+// rest is a client's pause before it tries a transaction again, drawn at random, so that two of them do not refuse each other for ever.
+func rest(dice *rand.Rand, retries int) time.Duration {
+	return time.Duration(dice.Int64N(int64(min(50*time.Millisecond<<min(retries-1, 5), time.Second))))
+}
+
 // spread has clients in all regions, in turn.
 func spread(client int) int { return client % dataCentres }
 
