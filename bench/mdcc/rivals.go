@@ -30,7 +30,7 @@ func (p *quorumWrites) commit(region int, updates []update, done func(verdict)) 
 			p.w.send(region, to, func() {
 				// Of two writes at the same time that of the earlier region wins.
 				c := p.all[to].at(updates[i].record)
-				if stamp := at*dataCentres + time.Duration(region); stamp > c.written {
+				if stamp := at*dataCentres + time.Duration(region) + 1; stamp > c.written {
 					c.value, c.written = a.value(i), stamp
 				}
 				p.w.send(to, region, func() {
@@ -46,7 +46,7 @@ func (p *quorumWrites) commit(region int, updates []update, done func(verdict)) 
 }
 
 // twoPhase is 2PC over all replicas of all records: in the first phase each of them locks the records and compares their versions with those that were read, in the second one each of
-// them writes and unlocks. The client is answered after both, or when one replica has refused. Nobody waits for a lock, so there is no deadlock.
+// them writes and unlocks. The client is answered after both, or after the first one if a replica has refused. Nobody waits for a lock, so there is no deadlock.
 type twoPhase struct {
 	w   *world
 	all [dataCentres]replica
@@ -62,21 +62,19 @@ func (p *twoPhase) commit(region int, updates []update, done func(verdict)) {
 		p.w.after(0, func() { done(refused) })
 		return
 	}
-	yes, no := 0, false
+	votes, no := 0, false
 	for to := range p.all {
 		p.w.send(region, to, func() {
 			vote := a.lock(p.all[to])
 			p.w.send(to, region, func() {
-				switch {
+				no = no || !vote
+				switch votes++; {
+				case votes < len(p.all):
 				case no:
-				case !vote:
-					no = true
 					p.end(a, false, func() {})
 					done(aborted)
 				default:
-					if yes++; yes == len(p.all) {
-						p.end(a, true, func() { done(committed) })
-					}
+					p.end(a, true, func() { done(committed) })
 				}
 			})
 		})
