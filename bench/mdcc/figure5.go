@@ -8,9 +8,7 @@ import (
 )
 
 func figure5() figure {
-	return figure{name: "figure5", title: "Latencies of the micro benchmark (MDCC, figure 5)", run: runFigure5, about: `
-**Question.** How long does a purchase of three items take?
-`}
+	return figure{name: "figure5", title: "Latencies of the micro benchmark (MDCC, figure 5)", run: runFigure5, about: aboutFigure5}
 }
 
 // microStock is between 100 and 1,000, as the paper chooses stocks at random without saying in which bounds.

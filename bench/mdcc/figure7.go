@@ -10,13 +10,7 @@ import (
 )
 
 func figure7() figure {
-	return figure{name: "figure7", title: "Latencies by the locality of masters (MDCC, figure 7)", run: runFigure7, about: `
-**Question.** When is a master worth its place?
-
-**Setup.** The micro benchmark of [figure 5](figure5.md) with 50 clients and 5,000 items. A share of the accesses is to items whose master is in the client's region, from all of them to one in five, which
-is no choice at all. MDCC has no masters; it gets the same transactions.
-
-**Departures.** Half of the paper's clients and items; MDCC is measured for six seconds. Multi is a protocol of comparison: Meridian cannot keep a record's master in a place yet.`}
+	return figure{name: "figure7", title: "Latencies by the locality of masters (MDCC, figure 7)", run: runFigure7, about: aboutFigure7}
 }
 
 func runFigure7(t *testing.T, c *config) *outcome {

@@ -9,13 +9,7 @@ import (
 )
 
 func figure8() figure {
-	return figure{name: "figure8", title: "The loss of a data centre (MDCC, figure 8)", run: runFigure8, about: `
-**Question.** Do commits pause when a data centre is lost?
-
-**Setup.** Clients in US-West run the micro benchmark of [figure 5](figure5.md). From the 20th second on US-East receives no messages; its own still arrive, as in the paper. It is the data centre that is nearest to US-West, so a
-quorum of four then needs the farthest.
-
-**Departures.** 25 clients instead of 100, and 40 seconds instead of some five minutes.`}
+	return figure{name: "figure8", title: "The loss of a data centre (MDCC, figure 8)", run: runFigure8, about: aboutFigure8}
 }
 
 func runFigure8(t *testing.T, c *config) *outcome {

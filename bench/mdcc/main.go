@@ -17,7 +17,7 @@ import (
 type figure struct {
 	name  string
 	title string
-	// about has the question, the setup and the departures, for the page of results.
+	// about has the question, the setup and the departures, for the page of results (about.go).
 	about string
 	run   func(t *testing.T, c *config) *outcome
 }
@@ -89,8 +89,9 @@ func (f *figure) write(dir string, o *outcome) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	about := strings.ReplaceAll(strings.TrimSpace(f.about), "''", "`")
 	page := fmt.Sprintf("# %s\n\n%s\n\n![%s](%s.svg)\n\n%s\n\n%s\n\nMade by `go run ./bench/mdcc -figures %s`.\n",
-		f.title, strings.TrimSpace(f.about), f.title, f.name, strings.TrimSpace(o.table), strings.TrimSpace(aboutEC2()), f.name)
+		f.title, about, f.title, f.name, strings.TrimSpace(o.table), strings.TrimSpace(aboutEC2()), f.name)
 	if err := os.WriteFile(filepath.Join(dir, f.name+".md"), []byte(page), 0o644); err != nil {
 		return err
 	}

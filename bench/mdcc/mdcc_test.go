@@ -258,7 +258,7 @@ func TestOutcomes(t *testing.T) {
 	r := &results{name: "MDCC", duration: time.Minute, list: []sample{
 		{region: "us-west", latency: 100 * time.Millisecond, verdict: committed}, {region: "us-west", latency: time.Second, verdict: committed, retries: 2},
 		{region: "us-west", verdict: aborted}, {region: "us-west", verdict: refused}, {region: "us-west", verdict: unknown}}}
-	if got, want := table([]*results{r}, map[string]float64{"MDCC": 17_810}), "| MDCC | 1000 ms | 17,810 ms | 1000 ms | 1000 ms | 1000 ms | 2 | 1 | 1 | 1 | 2 | 0 |"; !strings.Contains(got, want) {
+	if got, want := table([]*results{r}, map[string]float64{"MDCC": 17_810}), "| MDCC | 1000 ms | 17,810 ms | 1000 ms | 1000 ms | 1000 ms | 50.0 % | 2 | 1 | 1 | 1 | 2 | 0 |"; !strings.Contains(got, want) {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	if p := r.prompt(); p != 0.5 {
