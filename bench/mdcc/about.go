@@ -43,7 +43,7 @@ take one to three pieces of three items, chosen uniformly, in one transaction of
 - **Multi** and **2PC** are protocols of comparison (''bench/mdcc/rivals.go''). Multi has a master for each record, a fifth of them in each region. The master asks the replicas, learns from a majority of them, and answers, so
   that a client in another region waits for two round trips. It rejects an option if another one is outstanding. 2PC locks the records at all replicas in its first phase; nobody waits for a lock.
 
-**Departures.** Fifteen seconds instead of three minutes, and one node in each region instead of two. The paper chooses stocks at random without saying in which bounds. Not in Meridian yet, and so not measured: a master
+**Departures.** Thirty seconds instead of three minutes, and one node in each region instead of two. The paper chooses stocks at random without saying in which bounds. Not in Meridian yet, and so not measured: a master
 that stays in a place (therefore Multi is not the engine), and the paper's policy that keeps the next 100 instances of a record classic after a collision (gamma). Here the gateway that met the
 collision is the record's master until it has decided, and opens the record to all again. When replicas have promised 16 MiB of a range, its generation is folded, and commits wait for that: the longest latencies are
 these.
@@ -52,20 +52,19 @@ these.
 const aboutFigure6 = `
 **Question.** How many purchases fail if most of them want the same few items?
 
-**Setup.** The micro benchmark of [figure 5](figure5.md), but 90 % of the accesses go to a hot spot, which is 2 to 90 % of the items. 50 clients and 5,000 items, which is the paper's ratio. A purchase that is
-aborted is not tried again; its client goes on with another one.
+**Setup.** The micro benchmark of [figure 5](figure5.md), but 90 % of the accesses go to a hot spot, which is 2 to 90 % of the items. A purchase that is aborted is not tried again; its client goes on with another one.
 
-**Departures.** Half of the paper's clients and items, and ten seconds instead of three minutes; numbers are per minute. Neither the paper's policy (gamma) nor one that learns is in Meridian yet: hot records are opened to
+**Departures.** Ten seconds instead of three minutes; numbers are per minute. Neither the paper's policy (gamma) nor one that learns is in Meridian yet: hot records are opened to
 all after each collision. Multi rejects an option at once if another one is outstanding, where the paper's seems to let some of them wait.
 `
 
 const aboutFigure7 = `
 **Question.** When is a master worth its place?
 
-**Setup.** The micro benchmark of [figure 5](figure5.md) with 50 clients and 5,000 items. A share of the accesses is to items whose master is in the client's region: from all of them to one in five, which
+**Setup.** The micro benchmark of [figure 5](figure5.md) with other choices. A share of the accesses is to items whose master is in the client's region: from all of them to one in five, which
 is no choice at all. MDCC has no masters; it gets the same transactions.
 
-**Departures.** Half of the paper's clients and items, and six seconds. Multi is a protocol of comparison: Meridian does not keep a record's master in a place yet.
+**Departures.** Six seconds instead of three minutes. Multi is a protocol of comparison: Meridian does not keep a record's master in a place yet.
 `
 
 const aboutFigure8 = `

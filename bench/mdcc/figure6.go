@@ -22,9 +22,6 @@ func runFigure6(t *testing.T, c *config) *outcome {
 	found := map[string][]*results{}
 	for _, share := range hot {
 		l := microLoad(c, 2*time.Second, 10*time.Second)
-		if !c.quick {
-			l.clients, l.items = 50, 5000
-		}
 		l.source = func(_, region int) source { return &micro{items: l.items, region: region, hot: share} }
 		c.say("figure 6, a hot spot of %g %%", 100*share)
 		for _, e := range []*engine{mdcc(), fast()} {

@@ -23,9 +23,6 @@ func runFigure7(t *testing.T, c *config) *outcome {
 	}
 	for _, share := range shares {
 		l := microLoad(c, 2*time.Second, 6*time.Second)
-		if !c.quick {
-			l.clients, l.items = 50, 5000
-		}
 		l.source = func(_, region int) source { return &micro{items: l.items, region: region, local: share} }
 		c.say("figure 7, %g %% of local masters", 100*share)
 		list := []*results{compete(t, c, "Multi", l, multiPaxos), mdcc().measure(t, c, l)}

@@ -147,7 +147,7 @@ func distributions(list []*results, dashed []string, paper map[string]float64, l
 		}
 		p.Curves = append(p.Curves, c)
 		if ms := paper[r.name]; ms > 0 {
-			p.Marks = append(p.Marks, plot.Mark{X: ms, Text: r.name})
+			p.Marks = append(p.Marks, plot.Mark{X: ms, Text: r.name, Color: plot.Color(i)})
 		}
 	}
 	return p

@@ -41,6 +41,8 @@ type Panel struct {
 type Mark struct {
 	X    float64
 	Text string
+	// Color, if any, is that of a curve that the mark belongs to.
+	Color string
 }
 
 // Color is the i-th of some colors that are also legible next to each other for readers who do not see all of them. They begin again after the last one.
@@ -129,8 +131,12 @@ func (p *Panel) draw(b *bytes.Buffer, left, top float64) {
 	text(b, left+panelWidth/2, top+panelHeight+32, "middle", 12, "#000", p.XLabel)
 	text(b, left, top-8, "start", 11, "#444", p.YLabel)
 	for i, m := range p.Marks {
-		line(b, px(m.X), top, px(m.X), top+panelHeight, `stroke="#888" stroke-dasharray="4 3"`)
-		text(b, px(m.X)+3, top+12+12*float64(i%2), "start", 10, "#666", m.Text)
+		stroke, fill, rows := "#888", "#666", 2
+		if m.Color != "" {
+			stroke, fill, rows = m.Color, m.Color, len(p.Marks)
+		}
+		line(b, px(m.X), top, px(m.X), top+panelHeight, `stroke="`+stroke+`" stroke-dasharray="4 3"`)
+		text(b, px(m.X)+3, top+12+12*float64(i%rows), "start", 10, fill, m.Text)
 	}
 	for i, c := range p.Curves {
 		style := fmt.Sprintf(`fill="none" stroke="%s" stroke-width="1.8"`, c.Color)
