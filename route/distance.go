@@ -31,8 +31,21 @@ type Distance struct {
 	WideQuorum bool
 	// Regions are those of the leaseholders that are far.
 	Regions []string
+	// Commit is what a commit in ranges without leaseholders takes, of the range where that is longest: so many rounds to quorums. For these ranges Leaseholder and
+	// Nearest are the way to the nearest voter, which serves reads. CommitRegions are those of the voters that are far, in the nearest quorums.
+	Commit        time.Duration
+	CommitRounds  int
+	CommitRegions []string
 	// Unknown: a part of the span is not in the cache.
 	Unknown bool
+}
+
+// Quorums are the sizes of a range's quorums, in a protocol that commits without a leaseholder.
+type Quorums struct{ Replicas, Fast, Classic int }
+
+// alive answers which nodes are up; *cluster.Cluster does.
+type alive interface {
+	Live(kv.NodeID) bool
 }
 
 // localities answers where nodes are; *cluster.Cluster does.
@@ -97,8 +110,83 @@ func (s *Sender) Distance(span keys.Span) (d Distance) {
 	return d
 }
 
+// quorums are those of a range whose protocol has no leaseholders; false: it has one, or is not known here.
+func (s *Sender) quorums(desc *kv.RangeDescriptor) (q Quorums, ok bool) {
+	if desc.Protocol == kv.Leader || s.o.Quorums == nil {
+		return q, false
+	}
+	return s.o.Quorums(desc)
+}
+
+// Quorums are the sizes of the quorums of a span's ranges that have no leaseholders, as far as they are in the cache, each once.
+func (s *Sender) Quorums(span keys.Span) (out []Quorums) {
+	l := s.cache.load()
+	i := sort.Search(len(l), func(i int) bool { return span.Start.Less(l[i].desc.End) })
+	for n := 0; i < len(l) && l[i].desc.Start.Less(span.End) && n < maxMeasured; i, n = i+1, n+1 {
+		if q, ok := s.quorums(l[i].desc); ok && !slices.Contains(out, q) {
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// masterRounds are those of a commit whose proposals no fast quorum can answer: the proposals, the master's question, and what it has decided.
+const masterRounds = 3
+
+// leaderless adds a range without a leaseholder: reads go to the nearest voter, and commits to a fast quorum, or, if too few voters are up, to a classic one by a
+// master.
+func (d *Distance) leaderless(s *Sender, desc *kv.RangeDescriptor, q Quorums) {
+	type voter struct {
+		node kv.NodeID
+		trip time.Duration
+	}
+	var all, live []voter
+	up, knows := s.o.Members.(alive)
+	for _, r := range desc.Replicas {
+		if r.Type.Votes() && !r.Witness {
+			v := voter{r.Node, s.trip(r.Node)}
+			if all = append(all, v); !knows || r.Node == s.o.NodeID() || up.Live(r.Node) {
+				live = append(live, v)
+			}
+		}
+	}
+	rounds, size := 1, q.Fast
+	switch {
+	case len(live) >= q.Fast:
+	case len(live) >= q.Classic:
+		rounds, size = masterRounds, q.Classic
+	default:
+		live = all // old news, or nothing can be done
+	}
+	if len(live) == 0 {
+		return
+	}
+	slices.SortFunc(live, func(a, b voter) int { return cmp.Compare(a.trip, b.trip) })
+	near := live[0].trip
+	d.Leaseholder, d.Nearest = max(d.Leaseholder, near), max(d.Nearest, near)
+	if near > WideArea {
+		d.Sum += near
+		d.Ranges++
+		if r := s.region(live[0].node); !slices.Contains(d.Regions, r) {
+			d.Regions = append(d.Regions, r)
+		}
+	}
+	quorum := live[:min(size, len(live))]
+	d.CommitRounds = max(d.CommitRounds, rounds)
+	d.Commit = max(d.Commit, time.Duration(rounds)*quorum[len(quorum)-1].trip)
+	for _, v := range quorum {
+		if r := s.region(v.node); v.trip > WideArea && !slices.Contains(d.CommitRegions, r) {
+			d.CommitRegions = append(d.CommitRegions, r)
+		}
+	}
+}
+
 // add adds a range. If its leaseholder is not known, the nearest voter counts, which would be asked first.
 func (d *Distance) add(s *Sender, e *entry) {
+	if q, ok := s.quorums(e.desc); ok {
+		d.leaderless(s, e.desc, q)
+		return
+	}
 	nearest, voter := time.Duration(-1), kv.NodeID(0)
 	var asked time.Duration
 	for _, r := range e.desc.Replicas {

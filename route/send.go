@@ -329,9 +329,13 @@ func maybeServed(err error) bool {
 
 // call asks one node. fault says that there is no answer.
 func (s *Sender) call(ctx context.Context, node kv.NodeID, b *kv.Batch, e *entry) (r *kv.BatchResponse, err, fault error) {
-	if b.Trace {
+	if b.Trace || b.Protocol != kv.Leader { // what a protocol of its own sends for a transaction is the transaction's
 		start := s.o.Host.Clock.Monotonic()
-		defer func() { s.traced(ctx, b, e, node, start) }()
+		defer func() {
+			if fault == nil {
+				s.traced(ctx, b, e, node, start)
+			}
+		}()
 	}
 	if node == s.o.NodeID() && s.o.Local != nil {
 		s.metrics.Local.Add(1)

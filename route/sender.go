@@ -56,6 +56,8 @@ type Options struct {
 	Local   LocalStore
 	Remote  Remote
 	Members Members
+	// Quorums are those of ranges that commit without a leaseholder; false: a range's protocol is another one. nil: there are none.
+	Quorums func(*kv.RangeDescriptor) (Quorums, bool)
 	// Starts, if not nil, hears how far the stores of other nodes have come, which is with answers of protocols without a log. An answer for
 	// which it says no does not count (fence.FE5).
 	Starts Starts

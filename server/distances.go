@@ -4,7 +4,10 @@ import (
 	"context"
 	"time"
 
+	"meridian/commit/fastpaxos"
 	"meridian/keys"
+	"meridian/kv"
+	"meridian/route"
 	"meridian/sql/opt"
 )
 
@@ -18,8 +21,29 @@ func (r ranges) Distances() opt.Region {
 		micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 		d := router.Distance(placeSpan(p))
 		return opt.Distance{Leaseholder: micros(d.Leaseholder), Sum: micros(d.Sum), Ranges: d.Ranges, Nearest: micros(d.Nearest),
-			Quorum: micros(d.Quorum), WideQuorum: d.WideQuorum, Regions: d.Regions}
+			Quorum: micros(d.Quorum), WideQuorum: d.WideQuorum, Regions: d.Regions,
+			Commit: micros(d.Commit), CommitRounds: d.CommitRounds, CommitRegions: d.CommitRegions}
 	}}
+}
+
+// Quorums implements session.Ranges.
+func (r ranges) Quorums(p opt.Place) (out []opt.Quorums) {
+	if r.n.router == nil {
+		return nil
+	}
+	for _, q := range r.n.router.Quorums(placeSpan(p)) {
+		out = append(out, opt.Quorums(q))
+	}
+	return out
+}
+
+// quorums are those of ranges that commit without leaseholders.
+func quorums(d *kv.RangeDescriptor) (route.Quorums, bool) {
+	if d.Protocol != kv.FastPaxos {
+		return route.Quorums{}, false
+	}
+	q := fastpaxos.QuorumsIn(d)
+	return route.Quorums{Replicas: q.Replicas, Fast: q.Fast, Classic: q.Classic}, true
 }
 
 // maxLocated bounds the ranges that Locate looks up.

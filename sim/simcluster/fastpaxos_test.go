@@ -363,3 +363,81 @@ func TestNoUpdateLostToTheChange(t *testing.T) {
 		}
 	})
 }
+
+// TestFastPaxosPredicts: EXPLAIN shows the commit protocol with its quorums and predicts one round to the fourth nearest of five, from each region, and no round for reads at the nearest
+// replica; so many take place. With a region down it predicts the round trip to the quorum that is left.
+func TestFastPaxosPredicts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, regions := fiveAcceptors(t)
+		stocked(t, c, 100)
+		conn := connectTo(t, c, 0, "d")
+		exec(t, conn, "CREATE TABLE seen (id int PRIMARY KEY, k int, INDEX seen_k_idx (k)) WITH (commit_protocol = 'fast_paxos')")
+		predicts := func(conn *pgx.Conn, q, commit, rounds string, want time.Duration) {
+			t.Helper()
+			lines := plain(t, conn, "EXPLAIN "+q)
+			text := strings.Join(lines, "\n")
+			ms, err := strconv.Atoi(strings.TrimSuffix(footer(t, lines, "predicted latency"), " ms"))
+			if err != nil || (time.Duration(ms)*time.Millisecond-want).Abs() > 2*time.Millisecond {
+				t.Errorf("%s: predicted %d ms, want %v (%v)\n%s", q, ms, want, err, text)
+			}
+			if got := footer(t, lines, "wide-area rounds"); got != rounds {
+				t.Errorf("%s: predicted %s rounds, want %s\n%s", q, got, rounds, text)
+			}
+			if !strings.Contains(text, commit) || commit == "" && strings.Contains(text, "commit of") {
+				t.Errorf("%s: want %q in\n%s", q, commit, text)
+			}
+			lines = plain(t, conn, "EXPLAIN ANALYZE "+q)
+			if got := footer(t, lines, "wide-area rounds that took place"); got != rounds {
+				t.Errorf("%s: %s rounds took place, predicted %s\n%s", q, got, rounds, strings.Join(lines, "\n"))
+			}
+			time.Sleep(2 * time.Second)
+		}
+		for i, from := range regions.Names {
+			conn := connectTo(t, c, i, "d")
+			exec(t, conn, "SET search_path = public")
+			exec(t, conn, "SELECT * FROM stock, seen") // looks up the ranges
+			want := fourth(regions, from)
+			commit := "stock: fast_paxos; fast quorum 4 of 5, classic 3 of 5; 1 wide-area round, " + strconv.Itoa(int(want.Round(time.Millisecond).Milliseconds())) + " ms"
+			n := strconv.Itoa(100 + i)
+			predicts(conn, "INSERT INTO stock VALUES ("+n+", 5, 'x')", commit, "1", want)
+			predicts(conn, "UPDATE stock SET n = n - 1 WHERE id = 7", commit, "1", want)
+			predicts(conn, "DELETE FROM stock WHERE id = "+n, commit, "1", want)
+			predicts(conn, "SELECT * FROM stock WHERE id = 7", "read at: the nearest replica", "0", 0)
+			predicts(conn, "WITH s AS (INSERT INTO seen VALUES ("+n+", 1) RETURNING id) UPDATE stock SET name = 'z' WHERE id = 7", "commit of seen", "1", want)
+		}
+		rows, err := conn.Query(context.Background(), "EXPLAIN (FORMAT json) UPDATE stock SET n = n - 1 WHERE id = 7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
+		for _, part := range []string{`"Commit Protocol": "fast_paxos"`, `"Fast Quorum": 4`, `"Classic Quorum": 3`, `"Replicas": 5`, `"Wide-Area Rounds": 1`} {
+			if err != nil || !strings.Contains(text, part) {
+				t.Errorf("want %s (%v) in\n%s", part, err, text)
+			}
+		}
+		exec(t, conn, "SET enforce_home_region = on")
+		exec(t, conn, "SELECT * FROM stock WHERE id = 7")
+		var e *pgconn.PgError
+		if _, err := conn.Exec(context.Background(), "UPDATE stock SET n = n - 1 WHERE id = 7"); !errors.As(err, &e) || e.Code != "XCHR2" || !strings.Contains(e.Hint, "commit_protocol") {
+			t.Errorf("%v", err)
+		}
+		exec(t, conn, "RESET enforce_home_region")
+		// With a region lost the quorum is the other four; with two lost, a master decides with three.
+		for i, want := range []string{"1 wide-area round, 155 ms", "3 wide-area rounds, 261 ms"} {
+			c.Crash(4-i, 100, false)
+			time.Sleep(30 * time.Second)
+			exec(t, conn, "UPDATE stock SET n = n - 1 WHERE id = 7")
+			for range 2 {
+				time.Sleep(3 * time.Second)
+				begun := time.Now()
+				lines := strings.Join(plain(t, conn, "EXPLAIN ANALYZE UPDATE stock SET name = 'z' WHERE id = 7"), "\n")
+				took := time.Since(begun)
+				// The rounds of masters are not counted.
+				if !strings.Contains(lines, want) || !strings.Contains(lines, "took place: 1") || took > []time.Duration{160, 275}[i]*time.Millisecond {
+					t.Errorf("want %s, took %v\n%s", want, took, lines)
+				}
+			}
+		}
+	})
+}

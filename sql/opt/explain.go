@@ -127,6 +127,11 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 	}
 	input := func(n Node) { in = append(in, branch{node: n}) }
 	filter := func(key string, es []scalar.Expr) { add(key, x.conjunction(es)) }
+	reads := func(t *catalog.Table) {
+		if t.Protocol != 0 {
+			add("read at", "the nearest replica")
+		}
+	}
 	switch n := n.(type) {
 	case *IndexScan:
 		name = "scan "
@@ -156,6 +161,7 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 			add("rows", "come with their entries")
 		}
 		add("locking", locking(n.Locking))
+		reads(n.Table)
 	case *LocalitySearch:
 		name = "union all"
 		if n.Limit > 0 {
@@ -211,6 +217,7 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 		add("key", x.columns(n.KeyCols))
 		filter("filter", n.Filter)
 		add("locking", locking(n.Locking))
+		reads(n.Table)
 		input(n.Input)
 	case *LookupJoin:
 		name = joinName("lookup join", n.Kind) + " " + n.Table.Name + "@" + n.Index.Name
@@ -231,6 +238,7 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 		}
 		filter("filter", n.On)
 		add("locking", locking(n.Locking))
+		reads(n.Table)
 		input(n.Input)
 	case *HashJoin:
 		name = joinName("hash join", n.Kind)

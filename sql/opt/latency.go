@@ -55,7 +55,15 @@ type Distance struct {
 	WideQuorum bool
 	// Regions are those of leaseholders that are far.
 	Regions []string
+	// Commit is how long a commit in ranges without leaseholders takes, in so many rounds to quorums, whose far regions are CommitRegions. There Leaseholder is the
+	// way to the nearest replica, which serves reads. Zero: all ranges have leaseholders, or the quorums are near.
+	Commit        float64
+	CommitRounds  int
+	CommitRegions []string
 }
+
+// Quorums are the sizes of the quorums of ranges that commit without leaseholders.
+type Quorums struct{ Replicas, Fast, Classic int }
 
 // WideArea is the round trip, in microseconds, above which a request counts as one to another region. Nodes of one region are nearer than this, and
 // most pairs of regions farther.
@@ -132,12 +140,19 @@ const maxPlaces = 16
 func (d Distance) with(x Distance) Distance {
 	d.Leaseholder, d.Nearest, d.Quorum = max(d.Leaseholder, x.Leaseholder), max(d.Nearest, x.Nearest), max(d.Quorum, x.Quorum)
 	d.Sum, d.Ranges, d.WideQuorum = d.Sum+x.Sum, d.Ranges+x.Ranges, d.WideQuorum || x.WideQuorum
-	for _, name := range x.Regions {
-		if !slices.Contains(d.Regions, name) {
-			d.Regions = append(slices.Clip(d.Regions), name)
+	d.Regions = union(d.Regions, x.Regions)
+	d.Commit, d.CommitRounds, d.CommitRegions = max(d.Commit, x.Commit), max(d.CommitRounds, x.CommitRounds), union(d.CommitRegions, x.CommitRegions)
+	return d
+}
+
+// union adds the names that are missing to a list, which may be shared.
+func union(list, more []string) []string {
+	for _, name := range more {
+		if !slices.Contains(list, name) {
+			list = append(slices.Clip(list), name)
 		}
 	}
-	return d
+	return list
 }
 
 // spanPrefix is the part of the keys of a span that is known when it is planned: constants for the first columns of the index.
@@ -267,6 +282,14 @@ func writeTrip(d Distance) trip {
 	return t
 }
 
+// commitTrip is a commit in ranges without leaseholders.
+func commitTrip(d Distance) trip {
+	if n := float64(max(d.CommitRounds, 1)); wide(d.Commit / n) {
+		return sure(n, d.Commit)
+	}
+	return trip{}
+}
+
 // Prediction is what a plan is expected to wait for when its gateway runs it as a transaction of its own.
 type Prediction struct {
 	// Rounds is the number of requests to other regions of which each is sent after the one before was answered, those by which replicas in
@@ -279,6 +302,15 @@ type Prediction struct {
 	Regions []string
 	// Of is the table whose rows take most of the rounds; empty: none does.
 	Of string
+	// Commits are the tables without leaseholders that the plan writes to, in the order in which it does.
+	Commits []CommitTrip
+}
+
+// CommitTrip is the commit of what a plan writes to a table without leaseholders: so many rounds to quorums of its ranges, and their time.
+type CommitTrip struct {
+	Table  *catalog.Table
+	Rounds int
+	Micros float64
 }
 
 // Text is the number of rounds, or the least and the greatest: "0 to 1".
@@ -292,9 +324,10 @@ func (p Prediction) Text() string {
 // Predict computes the requests of a plan by the distances of the moment, which may be others than those that it was made by. It is pure.
 func (p *Plan) Predict(r Region) Prediction {
 	x := predictor{region: &r, explain: explainer{meta: p.Meta, names: make(map[string]ColumnID)}}
-	t := x.node(p.Root)
+	t := x.node(p.Root).plus(x.commits.beyond(x.led))
 	whole := func(rounds float64) int { return int(math.Ceil(rounds - 1e-9)) }
-	return Prediction{Rounds: whole(t.rounds), LeastRounds: whole(t.leastRounds), Micros: t.micros, LeastMicros: t.leastMicros, Regions: x.regions, Of: x.of}
+	return Prediction{Rounds: whole(t.rounds), LeastRounds: whole(t.leastRounds), Micros: t.micros, LeastMicros: t.leastMicros, Regions: x.regions, Of: x.of,
+		Commits: x.tables}
 }
 
 type predictor struct {
@@ -303,6 +336,27 @@ type predictor struct {
 	regions []string
 	of      string
 	most    float64
+	tables  []CommitTrip
+	// commits is the commit of what the plan writes to ranges without leaseholders: once for all of it, at its end. led is the longest of its writes to others, which
+	// the commit goes along with.
+	commits, led trip
+}
+
+// beyond is what t takes longer than x.
+func (t trip) beyond(x trip) trip {
+	return trip{max(t.rounds-x.rounds, 0), max(t.micros-x.micros, 0), max(t.leastRounds-x.leastRounds, 0), max(t.leastMicros-x.leastMicros, 0)}
+}
+
+// commit notes a commit in a table without leaseholders.
+func (x *predictor) commit(t *catalog.Table, c trip) {
+	if t.Protocol == 0 {
+		return
+	}
+	i := slices.IndexFunc(x.tables, func(c CommitTrip) bool { return c.Table.ID == t.ID })
+	if i < 0 {
+		i, x.tables = len(x.tables), append(x.tables, CommitTrip{Table: t})
+	}
+	x.tables[i].Rounds, x.tables[i].Micros = max(x.tables[i].Rounds, int(c.rounds)), max(x.tables[i].Micros, c.micros)
 }
 
 // asks notes what is asked for a table's rows.
@@ -567,9 +621,11 @@ func (x *predictor) nearFirst(n Node) bool {
 	return len(inputs) > 0 && x.nearFirst(inputs[0].node)
 }
 
-// writes is one batch of writes to all indexes of a table, sent to all of their ranges at once, with the commit. first is the value of the
+// writes is one batch of writes to all indexes of a table, sent to all of their ranges at once, with the commit; what ranges without leaseholders are sent is left to
+// commits. first is the value of the
 // primary index's first column, if it is the same for all rows and known.
 func (x *predictor) writes(t *catalog.Table, first []byte) (far trip) {
+	x.commit(t, trip{})
 	if x.region.Distance == nil {
 		return trip{}
 	}
@@ -580,7 +636,15 @@ func (x *predictor) writes(t *catalog.Table, first []byte) (far trip) {
 			p.Prefix = first
 		}
 		d := x.region.Distance(p)
-		far = far.farther(x.asks(t, d, writeTrip(d)))
+		if d.CommitRounds > 0 { // else the change of the table's protocol has not come to it
+			c := commitTrip(d)
+			x.commit(t, c)
+			d.Regions = d.CommitRegions
+			x.commits = x.commits.farther(x.asks(t, d, c))
+			continue
+		}
+		w := x.asks(t, d, writeTrip(d))
+		far, x.led = far.farther(w), x.led.farther(w)
 	}
 	return far
 }

@@ -244,7 +244,8 @@ func (a *access) fetch(ix *catalog.Index, c constraint, node *IndexScan, have co
 	}
 	// A row that comes with its entry is locked as it would be by the join, so nothing may come between the two.
 	direct := lock.Strength == 0 || lock.Wait == kv.Block && len(early) == 0 && s.req.limit == 0
-	node.Follow = direct && node.AsOf.IsZero() && o.follows(node)
+	// (Without leaseholders an entry's replica has no row to give with it.)
+	node.Follow = direct && node.AsOf.IsZero() && node.Table.Protocol == 0 && o.follows(node)
 	join := &IndexJoin{Base: Base{Cols: a.cols}, Input: node, Table: t, Ordinals: a.ordinals, KeyCols: keyCols,
 		Filter: o.planExprs(late), Locking: lock, KeepOrder: true}
 	if lock.Strength != 0 {

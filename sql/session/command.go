@@ -590,9 +590,15 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 		}
 	}
 	var more []field
-	if far && opts.Costs {
-		var lines []string
-		lines, more = explainRounds(expected, rounds)
+	if opts.Costs {
+		lines, fields, err := s.explainCommits(ctx, expected.Commits, far)
+		if err != nil {
+			return err
+		}
+		if more = fields; far {
+			rest, fields := explainRounds(expected, rounds)
+			lines, more = append(lines, rest...), append(more, fields...)
+		}
 		footer = append(lines, footer...)
 	}
 	if c.Format != "text" {

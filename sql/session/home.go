@@ -149,6 +149,8 @@ type asked struct {
 	// away are the homes outside of the gateway's region, of rows of the table of; wide is a table whose quorums have several regions.
 	away     []string
 	of, wide string
+	// leaderless: the table wide has no leaseholders.
+	leaderless bool
 }
 
 func (a *asked) add(ctx context.Context, span keys.Span) error {
@@ -162,13 +164,13 @@ func (a *asked) add(ctx context.Context, span keys.Span) error {
 	}
 	var away []string
 	var wide bool
-	if stay != nil {
+	if stay != nil && t.Protocol == 0 {
 		away, wide = stay.Away(span, a.use)
 	} else if away, wide, err = a.measured(ctx, t); err != nil {
 		return err
 	}
 	if wide {
-		a.wide = t.Name
+		a.wide, a.leaderless = t.Name, t.Protocol != 0
 	}
 	for _, r := range away {
 		if !slices.Contains(a.away, r) {
@@ -178,7 +180,8 @@ func (a *asked) add(ctx context.Context, span keys.Span) error {
 	return nil
 }
 
-// measured is for a table without a home: the regions of its leaseholders, as far as they are not near.
+// measured is for a table without a home: the regions of its leaseholders, as far as they are not near. Of a table without leaseholders it is those of the replicas that are
+// nearest.
 func (a *asked) measured(ctx context.Context, t *catalog.Table) (away []string, wide bool, err error) {
 	far := a.h.s.srv.Ranges.Distances()
 	if far.Distance == nil {
@@ -192,7 +195,7 @@ func (a *asked) measured(ctx context.Context, t *catalog.Table) (away []string, 
 	if a.use == region.ReadPast && d.Nearest <= opt.WideArea {
 		return nil, false, nil
 	}
-	return d.Regions, a.use == region.Write && d.WideQuorum, nil
+	return d.Regions, a.use == region.Write && (d.WideQuorum || d.Commit > opt.WideArea), nil
 }
 
 // verdict is the error of a request that would leave the region.
@@ -204,6 +207,9 @@ func (a *asked) verdict() error {
 		e := sqlstate.New(sqlstate.NotInHomeRegion, "Query is not running in its home region")
 		e.Detail = "Rows of table \"" + a.of + "\" that it needs are homed in region \"" + a.away[0] + "\", and the gateway is in region " + a.h.here() + "."
 		return e.WithHint("Try running the query from region \"%s\".", a.away[0])
+	case a.wide != "" && a.leaderless:
+		e := errNoHome("Table \"%s\" has no leaseholders, and a quorum of its replicas in several regions commits each write.", a.wide)
+		return e.WithHint("Read only; or ALTER TABLE ... SET (%s = 'leader').", catalog.ProtocolOption)
 	case a.wide != "":
 		e := errNoHome("Table \"%s\" survives the failure of a region, so that replicas in other regions agree to each write.", a.wide)
 		return e.WithHint("Read only; or ALTER DATABASE ... SURVIVE ZONE FAILURE.")

@@ -27,11 +27,13 @@ const (
 // predict computes the wide-area rounds of a plan by the distances of this moment, after it has looked up the ranges that the gateway
 // does not know. ok is false if no node is far.
 func (s *Session) predict(ctx context.Context, p *plan.Plan, params []types.Datum) (x opt.Prediction, ok bool, err error) {
-	region := s.srv.Ranges.Distances()
-	if region.Distance == nil || p.Program == nil {
+	if p.Program == nil {
 		return x, false, nil
 	}
-	physical := p.Program.Plan()
+	region, physical := s.srv.Ranges.Distances(), p.Program.Plan()
+	if region.Distance == nil {
+		return physical.Predict(region), false, nil
+	}
 	var places []opt.Place
 	physical.Predict(opt.Region{Gateway: s.srv.Region, Checks: p.Program.Checks, Params: params, Distance: func(at opt.Place) opt.Distance {
 		places = append(places, at)
@@ -113,6 +115,36 @@ func explainRounds(x opt.Prediction, trace *route.Trace) (lines []string, fields
 		add("regions", "Regions", strings.Join(regions, ", "), regions)
 	}
 	return lines, fields
+}
+
+// explainCommits is what EXPLAIN says about the commits of what a plan writes to tables without leaseholders: the protocol, its quorums and, if a node is far, the wide-area rounds
+// of the commit and their time.
+func (s *Session) explainCommits(ctx context.Context, commits []opt.CommitTrip, far bool) (lines []string, fields []field, err error) {
+	var list [][]field
+	for _, c := range commits {
+		at := opt.Place{Table: c.Table.ID}
+		if err := s.srv.Ranges.Locate(ctx, at); err != nil {
+			return nil, nil, err
+		}
+		text, one := c.Table.Protocol.String(), []field{{"Relation Name", c.Table.Name}, {"Commit Protocol", c.Table.Protocol.String()}}
+		for _, q := range s.srv.Ranges.Quorums(at) {
+			text += fmt.Sprintf("; fast quorum %d of %d, classic %d of %d", q.Fast, q.Replicas, q.Classic, q.Replicas)
+			one = append(one, field{"Replicas", wholeNumber(int64(q.Replicas))}, field{"Fast Quorum", wholeNumber(int64(q.Fast))},
+				field{"Classic Quorum", wholeNumber(int64(q.Classic))})
+		}
+		if far {
+			text += fmt.Sprintf("; %d wide-area rounds, %s", c.Rounds, shownLatency(c.Micros))
+			if c.Rounds == 1 {
+				text = strings.Replace(text, "rounds", "round", 1)
+			}
+			one = append(one, field{"Wide-Area Rounds", wholeNumber(int64(c.Rounds))}, field{"Predicted Latency", float(c.Micros/1000, 3)})
+		}
+		lines, list = append(lines, "commit of "+c.Table.Name+": "+text), append(list, one)
+	}
+	if list != nil {
+		fields = []field{{"Commits", list}}
+	}
+	return lines, fields, nil
 }
 
 // A plan is made by the distances of a moment. If one of the places that it reads, or might have read, is nearer or farther now, it is made anew: a

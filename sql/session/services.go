@@ -32,6 +32,8 @@ type Ranges interface {
 	Distances() opt.Region
 	// Locate finds the ranges of rows, as their first reader would, so that Distances knows them.
 	Locate(ctx context.Context, p opt.Place) error
+	// Quorums are those of the rows' ranges that have no leaseholders, as far as this node knows them without asking, each size once.
+	Quorums(p opt.Place) []opt.Quorums
 	// Split makes a range begin at each key, and protects it from being merged. Unsplit ends that protection; where no range
 	// begins, it does nothing.
 	Split(ctx context.Context, keys [][]byte) error

@@ -366,11 +366,19 @@ func (d *db) setDistances(text string) {
 			at.d.Sum, at.d.Ranges, at.d.Regions = 0, 0, nil
 		}
 		if len(f) > 3 {
-			q, err := strconv.ParseFloat(strings.TrimPrefix(f[3], "quorum="), 64)
+			of, text, _ := strings.Cut(f[3], "=")
+			q, err := strconv.ParseFloat(text, 64)
 			if err != nil {
 				d.t.Fatal(err)
 			}
-			at.d.Quorum, at.d.WideQuorum = q*1000, true
+			if of == "commit" { // in one round, or in so many
+				at.d.Commit, at.d.CommitRounds, at.d.CommitRegions = q*1000, 1, []string{"quorum"}
+				if len(f) > 4 {
+					at.d.CommitRounds, _ = strconv.Atoi(strings.TrimPrefix(f[4], "rounds="))
+				}
+			} else {
+				at.d.Quorum, at.d.WideQuorum = q*1000, true
+			}
 		}
 		d.far = append(d.far, at)
 	}
@@ -387,6 +395,8 @@ func (d *db) region() opt.Region {
 				out.Leaseholder, out.Nearest, out.Quorum = max(out.Leaseholder, f.d.Leaseholder), max(out.Nearest, f.d.Nearest), max(out.Quorum, f.d.Quorum)
 				out.Sum, out.Ranges, out.WideQuorum = out.Sum+f.d.Sum, out.Ranges+f.d.Ranges, out.WideQuorum || f.d.WideQuorum
 				out.Regions = append(out.Regions, f.d.Regions...)
+				out.Commit, out.CommitRounds = max(out.Commit, f.d.Commit), max(out.CommitRounds, f.d.CommitRounds)
+				out.CommitRegions = append(out.CommitRegions, f.d.CommitRegions...)
 			}
 		}
 		return out

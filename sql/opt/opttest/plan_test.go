@@ -9,6 +9,8 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"meridian/kv"
+	"meridian/sql/catalog"
 	"meridian/sql/opt"
 	"meridian/sql/types"
 )
@@ -20,7 +22,8 @@ import (
 //	byrow table=t [computed]   makes an empty table REGIONAL BY ROW, over the regions ap, eu and us
 //	gateway region=us  the region of the gateway
 //	analyze table=t    statistics with histograms, of all rows of a table
-//	distances          "index region milliseconds [quorum=milliseconds]" on each line, index/value for the rows with a text or a region in the first column; of
+//	protocol table=t   gives a table the commit protocol fast_paxos
+//	distances          "index region milliseconds [quorum=milliseconds | commit=milliseconds [rounds=n]]" on each line, index/value for the rows with a text or a region in the first column; of
 //	                   an index that is not named, the rows are near
 //	plan [costs]       the plan of a query; latency adds its wide-area rounds
 //	query              its rows, after checking that a naive plan has the same
@@ -81,6 +84,11 @@ func TestPlans(t *testing.T) {
 			case "distances":
 				d.setDistances(td.Input)
 				return ""
+			case "protocol":
+				var table string
+				td.ScanArgs(t, "table", &table)
+				d.tables[table].Protocol = catalog.CommitProtocol(kv.FastPaxos)
+				return ""
 			case "plan":
 				p, err := d.plan(td.Input)
 				if err != nil {
@@ -90,6 +98,9 @@ func TestPlans(t *testing.T) {
 				if td.HasArg("latency") {
 					x := p.Predict(d.region())
 					head = fmt.Sprintf("rounds: %s, latency: %.0f ms, regions: %s, of: %s\n", x.Text(), x.Micros/1000, strings.Join(x.Regions, ", "), x.Of)
+					for _, c := range x.Commits {
+						head += fmt.Sprintf("commit of %s: %d rounds, %.0f ms\n", c.Table.Name, c.Rounds, c.Micros/1000)
+					}
 				}
 				return head + strings.Join(opt.Explain(p, opt.ExplainOptions{Costs: td.HasArg("costs"), Verbose: td.HasArg("verbose")}), "\n") + "\n"
 			case "query":
