@@ -41,6 +41,12 @@ func (g *Range) Self() kv.ReplicaDescriptor { return g.r.Self() }
 // Generation is the range's generation as this replica knows it, and how far its end has come.
 func (g *Range) Generation() replica.Generation { return g.r.Generation() }
 
+// Leads reports whether this replica is the range's leaseholder, as far as it knows.
+func (g *Range) Leads() bool {
+	_, ok := g.r.CheckLease(clock.Timestamp{})
+	return ok
+}
+
 // Acts reports whether this replica may act in a generation.
 func (g *Range) Acts(generation uint64) bool { return g.r.Acts(generation) }
 

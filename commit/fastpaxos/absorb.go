@@ -16,8 +16,6 @@ import (
 const (
 	// tended is the least number of records that a Tend looks at; it looks at a sixteenth of them if these are more.
 	tendedLeast, tendedPart = 256, 16
-	// overdue is how old a vote is when its replica looks whether the base has a version that its transaction has written, or a later one.
-	overdue = 5 * time.Second
 	// settled is how old the newest outcome of a record is, at least, when the record is dropped: options up to then are past from then on, whichever record of the
 	// range they are for. A transaction with a record commits at a timestamp that may be as old as itself.
 	settledFor = 2 * time.Minute
@@ -83,6 +81,7 @@ func (a *Acceptor) Tend(src engine.Reader, now clock.Timestamp) error {
 			r.kept.floor = a.floor
 			r.noteHead()
 		}
+		a.late(k, r, now)
 		a.persist(keys.Key(k), r, false)
 		if r.Base.At.LessEq(r.kept.base) {
 			delete(a.fresh, k)
@@ -115,7 +114,8 @@ func (a *Acceptor) next() (out []string) {
 // tend forgets outcomes, and takes over the base's version if the record lacks it: a replica that missed an outcome learns it so.
 func (r *Record) tend(src *mvcc.Reader, k keys.Key, now clock.Timestamp) error {
 	by := r.kept
-	if by.base.Less(r.Base.At) || slices.ContainsFunc(r.Votes, func(v Vote) bool { return v.At.Less(now.Add(-overdue)) }) {
+	if by.base.Less(r.Base.At) || by.checked.Less(now.Add(-basesChecked)) || slices.ContainsFunc(r.Votes, func(v Vote) bool { return v.At.Less(now.Add(-overdue)) }) {
+		by.checked = now
 		v, _, err := src.Newest(k)
 		if err != nil {
 			return err

@@ -100,8 +100,11 @@ type Acceptor struct {
 	// size is about how many bytes the delta has.
 	size int64
 	// fresh are records whose version the base may lack; tended is where Tend goes on.
-	fresh   map[string]bool
-	tended  string
+	fresh  map[string]bool
+	tended string
+	// leads says that the replica is the leaseholder; overdue is what the last Tend has found.
+	leads   bool
+	overdue []overdueItem
 	fx      Effects
 	last    core.Ticket // of the latest Persist
 	durable core.Ticket

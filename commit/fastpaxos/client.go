@@ -66,6 +66,8 @@ type Client struct {
 	reigns map[string]*reign
 	// finishing are transactions that are being finished here.
 	finishing map[Name]bool
+	// mending are records whose replicas are being brought up to date from here.
+	mending map[string]bool
 }
 
 // NewClient makes a gateway.
@@ -73,7 +75,7 @@ func NewClient(o ClientOptions) *Client {
 	if o.Columns == nil {
 		o.Columns = noColumns{}
 	}
-	return &Client{o: o, own: map[string]Value{}, provisional: map[kv.TxnID]map[string]Option{}, finishing: map[Name]bool{}, reigns: map[string]*reign{}}
+	return &Client{o: o, own: map[string]Value{}, provisional: map[kv.TxnID]map[string]Option{}, finishing: map[Name]bool{}, mending: map[string]bool{}, reigns: map[string]*reign{}}
 }
 
 type noColumns struct{}

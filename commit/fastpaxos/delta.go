@@ -41,6 +41,8 @@ type change struct {
 
 // kept is what an acceptor knows of a record besides its state.
 type kept struct {
+	// checked is when the record was last compared with the base.
+	checked clock.Timestamp
 	// base is the version that the range's base has, at least; side says that there is a protocol key next to the row.
 	base clock.Timestamp
 	side bool

@@ -17,11 +17,11 @@ import (
 )
 
 // acceptors are driven by package acceptor.
-func acceptors(cols Columns) *acceptor.Protocol[*Acceptor, Request, Reply, Write] {
+func acceptors(o *ProtocolOptions) *acceptor.Protocol[*Acceptor, Request, Reply, Write] {
 	return &acceptor.Protocol[*Acceptor, Request, Reply, Write]{
 		Name: "fastpaxos",
 		New: func(g *rangeserver.Range, _ uint64, delta []Write, last core.Ticket) *Acceptor {
-			a := NewAcceptor(QuorumsIn(g.Desc()), cols, nil, last)
+			a := NewAcceptor(QuorumsIn(g.Desc()), o.Columns, nil, last)
 			a.floor = g.Generation().Floor
 			a.Restore(delta)
 			return a
@@ -58,7 +58,12 @@ func acceptors(cols Columns) *acceptor.Protocol[*Acceptor, Request, Reply, Write
 		Pieces: func(w *Write, send func([]byte) error) error { return w.pieces(send) },
 		Last:   func(w *Write) clock.Timestamp { return w.Record.last() },
 		Size:   func(a *Acceptor) int64 { return a.size },
-		Tend:   func(g *rangeserver.Range, a *Acceptor) error { return a.Tend(g.Engine(), g.Clock().Now()) },
+		Tend: func(g *rangeserver.Range, a *Acceptor) error {
+			a.leads, a.overdue = g.Leads(), nil
+			err := a.Tend(g.Engine(), g.Clock().Now())
+			o.mend(a.overdue)
+			return err
+		},
 		Final: func(a *Acceptor, max int) (out []replica.Row) {
 			for _, v := range a.Final(max) {
 				out = append(out, replica.Row{Key: v.Key, Value: v.Data, Timestamp: v.At})

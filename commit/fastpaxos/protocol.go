@@ -29,7 +29,7 @@ type ProtocolOptions struct {
 
 // New is the protocol as a node's registry has it.
 func New(o ProtocolOptions) rangeserver.Protocol {
-	p := acceptors(o.Columns)
+	p := acceptors(&o)
 	return rangeserver.Protocol{
 		Name:   "fast_paxos",
 		New:    func(g *rangeserver.Range) rangeserver.Participant { return participant{acceptor.New(p, g)} },

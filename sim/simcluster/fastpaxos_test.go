@@ -441,3 +441,51 @@ func TestFastPaxosPredicts(t *testing.T) {
 		}
 	})
 }
+
+// TestMissedOutcomes: a node that was cut off while rows were written has all of them soon after it is back, though nobody writes or asks for them; so has one whose gateway had died with
+// transactions under way.
+func TestMissedOutcomes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 5, Log: logTo()})
+		replicated(t, c, 3)
+		conn := connect(t, c, 0)
+		exec(t, conn, "CREATE DATABASE d")
+		exec(t, conn, "ALTER DATABASE d CONFIGURE ZONE USING num_replicas = 5")
+		conn = connectTo(t, c, 0, "d")
+		exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, v text, UNIQUE (v)) WITH (commit_protocol = 'fast_paxos')")
+		exec(t, conn, "CREATE TABLE other (id int PRIMARY KEY)")
+		for i := range 40 {
+			exec(t, conn, "INSERT INTO t VALUES ($1, 0, $2)", i, "v"+strconv.Itoa(i))
+		}
+		time.Sleep(5 * time.Second)
+		target := c.Target(1)
+		for _, lost := range []int{4, 2} {
+			name := c.Names()[lost]
+			target.Isolate(name)
+			for i := range 10 {
+				exec(t, conn, "UPDATE t SET n = n + 1 WHERE id = $1", i)
+				exec(t, conn, "UPDATE t SET v = v || 'x' WHERE id = $1", 10+i)
+				exec(t, conn, "DELETE FROM t WHERE id = $1", 20+5*lost+i%5)
+				exec(t, conn, "INSERT INTO t VALUES ($1, 0, $2)", 100*lost+i, "w"+strconv.Itoa(100*lost+i))
+				exec(t, conn, "BEGIN; UPDATE t SET n = n + 1 WHERE id = "+strconv.Itoa(10+i)+"; INSERT INTO other VALUES ("+strconv.Itoa(100*lost+i)+"); COMMIT")
+			}
+			time.Sleep(10 * time.Second) // the gateway does not tell any more
+			target.Rejoin(name)
+			time.Sleep(40 * time.Second)
+			want := ""
+			for i := range c.Len() {
+				conn := connectTo(t, c, i, "d")
+				for _, index := range []string{"t_pkey", "t_v_key"} {
+					all := ask[string](t, conn, "SELECT string_agg(id || ' ' || n || ' ' || v, ', ' ORDER BY id) FROM t@"+index)
+					if want == "" {
+						want = all
+					}
+					if all != want {
+						t.Errorf("%s, in %s, after %s was lost:\n%s, want\n%s", c.Names()[i], index, name, all, want)
+					}
+				}
+			}
+		}
+	})
+}
