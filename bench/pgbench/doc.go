@@ -17,6 +17,9 @@
 // runs at each of the levels named, so that they alternate too. A transaction that fails with a serialization failure or
 // a deadlock counts as failed; with --max-tries pgbench tries it again, and those tries are counted.
 //
+// With --systems postgres,meridian,fast_paxos there is another Meridian, whose pgbench tables have the commit protocol fast_paxos: what a vote of each replica costs,
+// compared with a leader and its log.
+//
 // With --before BINARY, Meridian is compared with an earlier build of itself instead, in the same two setups: a change's price in CPU.
 // The order within a round is reversed from round to round.
 //

@@ -139,6 +139,8 @@ const (
 	postgreSQL = "postgres"
 	meridian   = "meridian"
 	before     = "before" // Meridian too, of an earlier binary
+	// fastPaxos is Meridian whose pgbench tables have that commit protocol.
+	fastPaxos = "fast_paxos"
 )
 
 // system is one of the two that are compared.
@@ -179,7 +181,7 @@ func measure(ctx context.Context, c *config, report *Report, name, dir string) (
 		report.PostgreSQL = g[0].Version(limit)
 		systems = append(systems, &system{name: postgreSQL, port: g[0].Port, user: "postgres", pids: g.PIDs})
 	}
-	for _, of := range []struct{ name, binary string }{{before, c.before}, {meridian, c.binary}} {
+	for _, of := range []struct{ name, binary string }{{before, c.before}, {meridian, c.binary}, {fastPaxos, c.binary}} {
 		if !slices.Contains(c.systems, of.name) {
 			continue
 		}
@@ -287,6 +289,13 @@ func (c *config) load(ctx context.Context, sys *system, dir string) (took time.D
 		_, err = c.pgbench(ctx, sys, "", "-i", "-q", "-s", strconv.Itoa(c.scale))
 	}
 	took = time.Since(begin)
+	if err == nil && sys.name == fastPaxos {
+		change := ""
+		for _, table := range []string{"accounts", "branches", "tellers", "history"} {
+			change += "ALTER TABLE pgbench_" + table + " SET (commit_protocol = 'fast_paxos');\n"
+		}
+		err = c.loadScript(ctx, sys, dir, fastPaxos, change)
+	}
 	if err == nil && slices.ContainsFunc(c.scripts, func(s string) bool { return strings.HasPrefix(s, "ycsb-") }) {
 		err = c.loadYCSB(ctx, sys, dir)
 	}

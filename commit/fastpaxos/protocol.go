@@ -40,7 +40,7 @@ func New(o ProtocolOptions) rangeserver.Protocol {
 }
 
 // foldRows is about how many rows a fold puts together before it writes them.
-const foldRows = 256
+const foldRows = 4096
 
 // rows collects what a fold writes.
 type rows struct {
