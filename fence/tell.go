@@ -29,10 +29,11 @@ type teller struct {
 	calls   int           // that are under way
 	said    uint64        // the latest position that one of them says
 	begun   time.Duration // when the latest of them began
+	took    time.Duration // by the last one that was answered
 }
 
-// The calls to one peer that may be under way at the same time, and the time between their beginnings: a far peer hears of a position after one way, not after the
-// rest of an earlier round trip too, and a busy node does not send it each position.
+// The calls to one peer that may be under way at the same time, and the most that lies between their beginnings: a far peer hears of a position after one way, not after the
+// rest of an earlier round trip too, and a busy node does not send it each position. A near peer is called when the answer of an earlier call is about to come.
 const (
 	tellCalls = 4
 	tellGap   = 5 * time.Millisecond
@@ -98,7 +99,7 @@ func (f *Fence) Tell(ctx context.Context, d *kv.RangeDescriptor, position uint64
 		t.waiting++
 		defer func() { t.waiting-- }()
 		if now := f.o.Host.Clock.Monotonic(); t.calls == 0 || t.calls < tellCalls && t.said < position && t.begun <= now {
-			late := max(0, t.begun+tellGap-now)
+			late := max(0, t.begun+min(tellGap, t.took/tellCalls)-now)
 			if f.o.Host.Group.Go(func(ctx context.Context) { f.tellAt(ctx, r.Node, t, c, late) }) {
 				t.calls, t.begun = t.calls+1, now+late
 			}
@@ -141,9 +142,11 @@ func (f *Fence) tellAt(ctx context.Context, node kv.NodeID, t *teller, c *Claim,
 		f.mu.Lock()
 		t.said = max(t.said, position)
 		f.mu.Unlock()
+		begun := f.o.Host.Clock.Monotonic()
 		heard := f.tellOnce(ctx, node, c, position)
 		f.mu.Lock()
 		if heard {
+			t.took = f.o.Host.Clock.Monotonic() - begun
 			wait = againMin
 			t.heard = max(t.heard, position)
 			close(f.toldMore)

@@ -66,6 +66,9 @@ type Client struct {
 	reigns map[string]*reign
 	// finishing are transactions that are being finished here.
 	finishing map[Name]bool
+	// ends are to be told at announceAt, by the host's monotonic clock, zero if there are none; announced is when some were told last.
+	ends                  []*ending
+	announceAt, announced time.Duration
 	// mending are records whose replicas are being brought up to date from here.
 	mending map[string]bool
 }

@@ -40,7 +40,9 @@ func (a *Acceptor) late(k string, r *Record, now clock.Timestamp) {
 	if len(a.overdue) >= mendedTogether {
 		return
 	}
-	old := func(t clock.Timestamp) bool { return t.Less(now.Add(-overdueElsewhere)) || a.leads && t.Less(now.Add(-overdue)) }
+	old := func(t clock.Timestamp) bool {
+		return t.Less(now.Add(-overdueElsewhere)) || a.leads && t.Less(now.Add(-overdue))
+	}
 	for i := range r.Votes {
 		if v := &r.Votes[i]; old(v.At) {
 			o := v.Option

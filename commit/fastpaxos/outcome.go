@@ -26,17 +26,11 @@ func (c *Client) ended(ctx context.Context, options []Option, ks []keys.Key, com
 		}
 		c.mu.Unlock()
 	}
-	c.later(func(ctx context.Context) {
-		qs := make([]*Request, len(options))
-		for i := range options {
-			qs[i] = end(ks[i], options[i], committed)
-		}
-		everyone, err := c.tell(ctx, qs, func() { close(near) })
-		if err == nil {
-			everyone = c.close(ctx, qs) && everyone
-		}
-		c.spread(ctx, qs, everyone || !committed)
-	})
+	e := &ending{committed: committed, near: near, qs: make([]*Request, len(options))}
+	for i := range options {
+		e.qs[i] = end(ks[i], options[i], committed)
+	}
+	c.announce(e, 0)
 	if commute {
 		t := c.o.Host.Clock.NewTimer(nearby)
 		defer t.Stop()
@@ -128,18 +122,8 @@ func (c *Client) newest(ctx context.Context, k keys.Key, enough func(Quorums) in
 }
 
 // close tells the records of a transaction all of whose options have ended, at quorums, that nobody will ask for it (fastpaxos.FP6).
-func (c *Client) close(ctx context.Context, qs []*Request) (everyone bool) {
-	if len(qs) < 2 || qs[0].Option.Anchor != nil {
-		return true
-	}
-	last := make([]*Request, len(qs))
-	for i, q := range qs {
-		o := *q
-		o.Option.Keys = nil
-		last[i] = &o
-	}
-	everyone, err := c.tell(ctx, last, nil)
-	return everyone && err == nil
+func (c *Client) close(ctx context.Context, qs []*Request) {
+	_, _ = c.tell(ctx, closes(qs), nil)
 }
 
 // Finish implements Ender (fastpaxos.FP23).
