@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -312,12 +313,16 @@ func TestFoldAgain(t *testing.T) {
 type ender struct {
 	commit.Finisher
 	outcome map[Name]bool
-	asked   []string
 	err     error
+
+	mu    sync.Mutex // guards asked: several are finished at once
+	asked []string
 }
 
 func (e *ender) Finish(_ context.Context, o *Option, known map[string]Verdict) (bool, error) {
+	e.mu.Lock()
 	e.asked = append(e.asked, fmt.Sprint(o.At.Wall-now, known[string(rowKey("a"))]))
+	e.mu.Unlock()
 	for _, v := range known {
 		if v != Accepted && e.outcome[o.Name] {
 			return false, errors.New("it was not accepted")
