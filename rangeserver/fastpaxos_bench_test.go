@@ -3,10 +3,12 @@ package rangeserver_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,7 +23,9 @@ import (
 	"meridian/kv"
 	"meridian/rangeserver"
 	"meridian/replica"
+	"meridian/route"
 	"meridian/storage/engine"
+	"meridian/transport"
 )
 
 // What a transaction of one row costs one replica of its range, in a store with a disk in memory: BenchmarkFastPaxos is a vote and an outcome, BenchmarkLeader the
@@ -126,6 +130,22 @@ func (s *single) name(n int64) fastpaxos.Name {
 	return out
 }
 
+// update is a transaction of one row: a read that locks, and a commit in one phase.
+func (s *single) update(i int) {
+	k := benchKey(i)
+	t := &kv.Txn{TxnMeta: kv.TxnMeta{Anchor: k, MinTimestamp: s.clock.Now()}}
+	t.WriteTimestamp, t.ReadTimestamp = t.MinTimestamp, t.MinTimestamp
+	t.UncertaintyLimit = t.MinTimestamp
+	n := s.name(int64(i))
+	copy(t.ID[:], n.Txn[:])
+	binary.BigEndian.PutUint64(t.ID[8:], uint64(n.At.Wall))
+	_, err := s.Send(context.Background(), &kv.Batch{Header: kv.Header{Txn: t, CanForwardRead: true}, Requests: []kv.Request{&kv.GetRequest{Key: k, Lock: kv.Exclusive}}})
+	check(s.b, err)
+	_, err = s.Send(context.Background(), &kv.Batch{Header: kv.Header{Txn: t, CanForwardRead: true}, Requests: []kv.Request{&kv.PutRequest{Key: k, Value: make([]byte, 100), Seq: 1},
+		&kv.EndTxnRequest{Anchor: k, Commit: true, OnePhase: true, LockSpans: []keys.Span{{Start: k}}}}})
+	check(s.b, err)
+}
+
 func BenchmarkFastPaxos(b *testing.B) {
 	physical := func(b *testing.B, key func(i int) keys.Key) {
 		s := newSingle(b)
@@ -182,25 +202,11 @@ func BenchmarkFastPaxos(b *testing.B) {
 
 // BenchmarkLeader is the leaseholder's part of the same: a read that locks, and a commit in one phase.
 func BenchmarkLeader(b *testing.B) {
-	update := func(s *single, i int) {
-		k := benchKey(i)
-		t := &kv.Txn{TxnMeta: kv.TxnMeta{Anchor: k, MinTimestamp: s.clock.Now()}}
-		t.WriteTimestamp, t.ReadTimestamp = t.MinTimestamp, t.MinTimestamp
-		t.UncertaintyLimit = t.MinTimestamp
-		n := s.name(int64(i))
-		copy(t.ID[:], n.Txn[:])
-		binary.BigEndian.PutUint64(t.ID[8:], uint64(n.At.Wall))
-		_, err := s.Send(context.Background(), &kv.Batch{Header: kv.Header{Txn: t, CanForwardRead: true}, Requests: []kv.Request{&kv.GetRequest{Key: k, Lock: kv.Exclusive}}})
-		check(s.b, err)
-		_, err = s.Send(context.Background(), &kv.Batch{Header: kv.Header{Txn: t, CanForwardRead: true}, Requests: []kv.Request{&kv.PutRequest{Key: k, Value: make([]byte, 100), Seq: 1},
-			&kv.EndTxnRequest{Anchor: k, Commit: true, OnePhase: true, LockSpans: []keys.Span{{Start: k}}}}})
-		check(s.b, err)
-	}
 	b.Run("cold", func(b *testing.B) {
 		s := newSingle(b)
 		s.begin()
 		for i := range b.N {
-			update(s, i%10_000)
+			s.update(i % 10_000)
 		}
 		s.end()
 	})
@@ -208,8 +214,134 @@ func BenchmarkLeader(b *testing.B) {
 		s := newSingle(b)
 		s.begin()
 		for range b.N {
-			update(s, 7)
+			s.update(7)
 		}
 		s.end()
 	})
+}
+
+// BenchmarkThree is the processor time of the same with three replicas, which talk over the real transport: the gateway is on the node of the first, which is the
+// leaseholder. No SQL, and no coordinator.
+func BenchmarkThree(b *testing.B) {
+	val := make([]byte, 100)
+	b.Run("leader", func(b *testing.B) {
+		s := newTriple(b)
+		s.measure(func(i int) { s.single.update(i % 10_000) })
+	})
+	b.Run("fast_paxos", func(b *testing.B) {
+		s := newTriple(b)
+		_, err := s.store.SetProtocol(context.Background(), 2, &kv.AdminSetProtocolRequest{Key: benchKey(0), Protocol: kv.FastPaxos})
+		check(b, err)
+		s.await(func(d *kv.RangeDescriptor) bool { return d.Protocol == kv.FastPaxos })
+		var background sync.WaitGroup
+		s.measure(func(i int) {
+			k := benchKey(i % 10_000)
+			row := s.ask(&fastpaxos.Request{Kind: fastpaxos.Read, Key: k, Look: &fastpaxos.Look{Keys: []keys.Key{k}}})[0].Looked.Rows[0]
+			o := fastpaxos.Option{Name: s.name(int64(i)), Update: fastpaxos.Update{Seen: row.Seen, Value: val}, Keys: []keys.Key{k}}
+			s.everyone(&fastpaxos.Request{Kind: fastpaxos.Propose, Key: k, Option: o})
+			background.Go(func() { s.everyone(&fastpaxos.Request{Kind: fastpaxos.End, Key: k, Option: o, Committed: true}) })
+			if i%1000 == 999 {
+				background.Wait() // so that a row has the version of the last time
+			}
+		})
+		background.Wait()
+	})
+}
+
+// triple is three stores with a replica of the range each.
+type triple struct {
+	*single
+	net *transport.Transport // of the first
+	all []*rangeserver.Store
+}
+
+func newTriple(b *testing.B) *triple {
+	addrs := make(map[kv.NodeID]string)
+	out := &triple{}
+	for id := kv.NodeID(1); id <= 3; id++ {
+		h := machine.New(context.Background(), machine.Options{FS: vfs.NewMem(), Log: slog.New(slog.DiscardHandler)})
+		s := &single{b: b, clock: clock.New(h.Clock, clock.DefaultMaxOffset)}
+		var err error
+		s.engine, err = engine.Open(h, "store", engine.Options{MemTableBytes: 64 << 20, CacheBytes: 64 << 20, ReserveBytes: -1})
+		check(b, err)
+		if id == 1 {
+			check(b, rangeserver.Bootstrap(s.engine, 1, 1, s.clock.Now(), nil))
+		}
+		t := transport.New(transport.Options{Host: h, Clock: s.clock, NodeID: func() kv.NodeID { return id },
+			Resolve: func(id kv.NodeID) (string, bool) { a, ok := addrs[id]; return a, ok }})
+		l, err := h.Network.Listen("127.0.0.1:0")
+		check(b, err)
+		addrs[id] = l.Addr().String()
+		o := &leader.Options{Host: h, Clock: s.clock, Engine: s.engine, Sender: s, Cache: tscache.New(tscache.Options{}, s.clock.Now()), Metrics: &leader.Metrics{}}
+		t.Handle(route.Method, route.Serve(route.Options{Host: h, Local: s, Clock: s.clock}))
+		s.store, err = rangeserver.Open(rangeserver.Options{Host: h, Clock: s.clock, Engine: s.engine, Network: t, Liveness: lone{}, NodeID: id, StoreID: kv.StoreID(id), QueueInterval: 200 * time.Millisecond,
+			Leader:    func(r *replica.Replica, handoff any) rangeserver.Leader { return leader.New(o, r, handoff) },
+			Protocols: rangeserver.Registry{kv.FastPaxos: fastpaxos.New(fastpaxos.ProtocolOptions{Columns: numbers{}})}})
+		check(b, err)
+		h.Group.Go(func(context.Context) { _ = t.Serve(l) })
+		b.Cleanup(func() { t.Close(); h.Group.Stop(); _ = s.engine.Close() })
+		if out.all = append(out.all, s.store); id == 1 {
+			out.single, out.net = s, t
+		}
+	}
+	r := out.store.Replica(2)
+	_, err := r.EnsureLease(context.Background(), out.clock.Now())
+	check(b, err)
+	out.store.SetDB(direct{r, out.clock})
+	check(b, out.store.ChangeReplicas(context.Background(), 2, targets(1, 2, 3)))
+	out.await(func(d *kv.RangeDescriptor) bool { return len(d.Replicas) == 3 })
+	for i := range 10_000 {
+		_, err := out.Send(context.Background(), &kv.Batch{Requests: []kv.Request{&kv.PutRequest{Key: benchKey(i), Value: make([]byte, 100)}}})
+		check(b, err)
+	}
+	return out
+}
+
+// await waits until all replicas have a descriptor.
+func (s *triple) await(has func(*kv.RangeDescriptor) bool) {
+	for _, one := range s.all {
+		for one.Replica(2) == nil || one.Replica(2).Desc() == nil || !has(one.Replica(2).Desc()) {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}
+
+// measure reports the process's processor time per call.
+func (s *triple) measure(f func(i int)) {
+	used := func() time.Duration {
+		var r syscall.Rusage
+		check(s.b, syscall.Getrusage(syscall.RUSAGE_SELF, &r))
+		return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+	}
+	s.begin()
+	before := used()
+	for i := range s.b.N {
+		f(i)
+	}
+	s.end()
+	s.b.ReportMetric(float64((used()-before).Nanoseconds())/float64(s.b.N), "cpu-ns/op")
+}
+
+// everyone asks all three replicas, and waits for all.
+func (s *triple) everyone(q *fastpaxos.Request) {
+	var wait sync.WaitGroup
+	for _, r := range s.store.Replica(2).Desc().Replicas {
+		if r.Node == 1 {
+			continue
+		}
+		b := &kv.Batch{Header: kv.Header{Protocol: kv.FastPaxos, RangeID: 2, Generation: s.store.Replica(2).Generation().Number, Target: kv.ToReplica(r.Replica)},
+			Requests: []kv.Request{&kv.ProtocolRequest{Key: q.Key, Body: q.Append(nil)}}}
+		wait.Go(func() {
+			reply, err := s.net.Call(context.Background(), r.Node, route.Method, kv.AppendBatch(nil, b))
+			if err == nil {
+				_, refused, malformed := kv.DecodeReply(reply)
+				err = errors.Join(refused, malformed)
+			}
+			if err != nil {
+				s.b.Error(err)
+			}
+		})
+	}
+	s.ask(q)
+	wait.Wait()
 }
