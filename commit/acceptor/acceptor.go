@@ -84,6 +84,9 @@ func New[C Core[Q, R, W], Q, R, W any](p *Protocol[C, Q, R, W], g *rangeserver.R
 	return &Participant[C, Q, R, W]{p: p, g: g, closed: make(chan struct{})}
 }
 
+// replyBytes is about what a reply without rows has.
+const replyBytes = 64
+
 // Send serves the requests of a batch, and answers when what the answers to all of them promise is durable: one sync has them all.
 func (p *Participant[C, Q, R, W]) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
 	qs := make([]Q, len(b.Requests))
@@ -92,14 +95,13 @@ func (p *Participant[C, Q, R, W]) Send(ctx context.Context, b *kv.Batch) (*kv.Ba
 		if !ok {
 			return nil, &kv.InternalError{Message: fmt.Sprintf("%s: %T is not served by ranges of this protocol", p.p.Name, one)}
 		}
-		q, err := p.p.Decode(r.Body)
-		if err != nil {
+		var err error
+		if qs[i], err = p.p.Decode(r.Body); err != nil {
 			return nil, &kv.InternalError{Message: err.Error()}
 		}
-		if !p.p.Key(&q).Equal(r.Key) {
+		if !p.p.Key(&qs[i]).Equal(r.Key) {
 			return nil, &kv.InternalError{Message: p.p.Name + ": malformed request"}
 		}
-		qs[i] = q
 	}
 	a, err := p.acting(b.Generation)
 	if err != nil {
@@ -118,7 +120,7 @@ func (p *Participant[C, Q, R, W]) Send(ctx context.Context, b *kv.Batch) (*kv.Ba
 		if err != nil {
 			return nil, err
 		}
-		out.Responses[i] = &kv.ProtocolResponse{Body: p.p.Append(nil, r)}
+		out.Responses[i] = &kv.ProtocolResponse{Body: p.p.Append(make([]byte, 0, replyBytes), r)}
 	}
 	return out, nil
 }

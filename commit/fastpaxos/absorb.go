@@ -65,7 +65,7 @@ func (a *Acceptor) Tend(src engine.Reader, now clock.Timestamp) error {
 	for _, k := range a.next() {
 		r := a.records[k]
 		if r == nil {
-			base, err := Base(src, keys.Key(k))
+			base, err := a.base(src, keys.Key(k))
 			if err != nil {
 				return err
 			}

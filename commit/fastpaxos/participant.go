@@ -24,10 +24,11 @@ func acceptors(o *ProtocolOptions) *acceptor.Protocol[*Acceptor, Request, Reply,
 			a := NewAcceptor(QuorumsIn(g.Desc()), o.Columns, nil, last)
 			a.floor = g.Generation().Floor
 			a.Restore(delta)
+			a.bare = bare(g.Engine(), g.Desc().Span())
 			return a
 		},
 		Load: func(a *Acceptor, src engine.Reader, k keys.Key) error {
-			r, err := Base(src, k)
+			r, err := a.base(src, k)
 			if err == nil {
 				a.Load(k, r)
 			}
@@ -130,6 +131,36 @@ func readSide(src engine.Reader, k keys.Key) (*side, error) {
 		return nil, err
 	}
 	return decodeSide(k, b)
+}
+
+// bareLook bounds the search for protocol keys when a generation begins.
+const bareLook = 64
+
+// bare reports whether there is nothing next to any row of a span, as far as is easily found. Within a generation nothing comes there.
+func bare(src engine.Reader, span keys.Span) bool {
+	local := keys.RangeLocalSpan(span.Start, span.End)
+	it, err := src.NewIter(engine.IterOptions{Lower: local.Start, Upper: local.End})
+	if err != nil {
+		return false
+	}
+	defer it.Close()
+	for n, ok := 0, it.First(); ok; n, ok = n+1, it.Next() {
+		k, _ := it.Key()
+		if _, name, err := keys.DecodeProtocolKey(k); err == nil && string(name) == sideName || n == bareLook {
+			return false
+		}
+	}
+	return it.Error() == nil
+}
+
+// base is Base for an acceptor.
+func (a *Acceptor) base(src engine.Reader, k keys.Key) (*Record, error) {
+	if !a.bare {
+		return Base(src, k)
+	}
+	r := mvcc.NewReader(src)
+	defer r.Close()
+	return onBase(r, k, nil)
 }
 
 // sidesOf are those of a span, in order of keys.

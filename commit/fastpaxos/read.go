@@ -77,9 +77,11 @@ func (a *Acceptor) look(src engine.Reader, d *kv.RangeDescriptor, q *Look) (out 
 		for _, k := range q.Keys {
 			g := a.records[string(k)]
 			if g == nil {
-				side, err := readSide(src, k)
-				if err != nil {
-					return out, err
+				var side *side
+				if !a.bare {
+					if side, err = readSide(src, k); err != nil {
+						return out, err
+					}
 				}
 				if g, err = onBase(r, k, side); err != nil {
 					return out, err
@@ -153,11 +155,13 @@ func (a *Acceptor) look(src engine.Reader, d *kv.RangeDescriptor, q *Look) (out 
 }
 
 // apart are the records of a span that may differ from the row that the base has.
-func (a *Acceptor) apart(src engine.Reader, r *mvcc.Reader, span keys.Span) (map[string]*Record, error) {
-	out := map[string]*Record{}
-	sides, err := sidesOf(src, span)
-	if err != nil {
-		return nil, err
+func (a *Acceptor) apart(src engine.Reader, r *mvcc.Reader, span keys.Span) (out map[string]*Record, err error) {
+	out = map[string]*Record{}
+	var sides []side
+	if !a.bare {
+		if sides, err = sidesOf(src, span); err != nil {
+			return nil, err
+		}
 	}
 	for i := range sides {
 		k := sides[i].key
