@@ -438,6 +438,9 @@ func (x *coordinator) Write(ctx context.Context, t *kv.Txn, writes []transaction
 		if t.WriteTimestamp.LessEq(seen) {
 			return seen, &kv.WriteTooOldError{Key: writes[0].Key, Actual: seen}
 		}
+		if now := c.o.Clock.Now(); t.WriteTimestamp.Less(now.Add(-late)) {
+			return now, &kv.WriteTooOldError{Key: writes[0].Key, Actual: now} // acceptors may have forgotten options of then (fastpaxos.FP41)
+		}
 		return t.WriteTimestamp, nil
 	})
 	if err != nil || len(options) == 0 {
@@ -484,7 +487,7 @@ func (x *coordinator) Write(ctx context.Context, t *kv.Txn, writes []transaction
 		return nil
 	case out == Rejected && a.forgotten():
 		// Somebody took the gateway for dead, and may have found the write before it was forgotten: the gateway asks the record (txn.MP4).
-		return &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: t.WriteTimestamp.Next()}
+		return &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: t.WriteTimestamp.Next().Forward(c.o.Clock.Now())}
 	case out == Rejected:
 		c.ended(ctx, options, ks, false)
 		return x.refused(ctx, a, t.WriteTimestamp)

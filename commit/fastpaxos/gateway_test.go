@@ -486,6 +486,22 @@ func TestMixed(t *testing.T) {
 		w.mu.Unlock()
 		after(t, h, " after")
 	})
+	run("a transaction that has taken long moves to the present, of which acceptors have forgotten nothing", func(t *testing.T, w *lab, g, h *gateway) {
+		x, tx := g.txn()
+		tx.Anchor = keys.Key("leader's")
+		time.Sleep(time.Minute)
+		var old *kv.WriteTooOldError
+		if err := x.Write(t.Context(), tx, []transaction.Write{put("b", " mixed")}); !errors.As(err, &old) || old.Actual.Wall < time.Now().UnixNano() {
+			t.Fatal(err)
+		}
+		if w.proposed > 0 {
+			t.Errorf("%d options were proposed", w.proposed)
+		}
+		tx.WriteTimestamp = old.Actual.Next()
+		if err := x.Write(t.Context(), tx, []transaction.Write{put("b", " mixed")}); err != nil {
+			t.Fatal(err)
+		}
+	})
 	run("a missing one is prevented", func(t *testing.T, w *lab, g, h *gateway) {
 		x, tx := g.txn()
 		tx.Anchor = keys.Key("leader's")

@@ -233,6 +233,15 @@ func TestFastPaxosMixed(t *testing.T) {
 		if left, ordered := sum(); left != 88 || ordered != 12 {
 			t.Errorf("%d left and %d ordered of 100", left, ordered)
 		}
+		// One that has taken so long that replicas remember nothing of its time any more.
+		exec(t, conn, "BEGIN")
+		exec(t, conn, "UPDATE stock SET n = n - 3 WHERE id = 7")
+		exec(t, conn, "INSERT INTO orders VALUES (10, 3)")
+		time.Sleep(5 * time.Minute)
+		exec(t, conn, "COMMIT")
+		if left, ordered := sum(); left != 85 || ordered != 15 {
+			t.Errorf("%d left and %d ordered of 100", left, ordered)
+		}
 		exec(t, conn, "BEGIN ISOLATION LEVEL SERIALIZABLE")
 		var e *pgconn.PgError
 		if _, err := conn.Exec(ctx, "SELECT n FROM stock"); !errors.As(err, &e) || e.Code != "0A000" || e.Hint == "" {
