@@ -273,6 +273,21 @@ func TestFastPaxosExplain(t *testing.T) {
 			{"UPDATE x SET e = e + 1 WHERE id = 1", "replaces the row: constraint \"x_e_check\" is more than a bound on \"e\""},
 			{"UPDATE x SET f = f + 1 WHERE id = 1", "replaces the row: \"f\" is not set to itself plus something that does not depend on the row"},
 			{"UPDATE y SET d = d + 1 WHERE id = 1", "replaces the row: columns are computed from the row"},
+			// A condition on a column that others may add to at the same time would not hold for the row as it becomes.
+			{"UPDATE x SET a = a + 1 WHERE id = 1 AND b > 0", "replaces the row: WHERE reads \"b\""},
+			{"UPDATE x SET a = a + 1 WHERE id = 1 AND k > 0", "commutes: 0 <= a <= 999"},
+			{"INSERT INTO x VALUES (1, 2) ON CONFLICT (id) DO UPDATE SET a = x.a + excluded.a", "commutes, if there is a row: 0 <= a <= 999"},
+			{"INSERT INTO x (id, a, b) VALUES (1, 2, $1) ON CONFLICT (id) DO UPDATE SET b = x.b - excluded.b, a = 1 + x.a WHERE excluded.a > 3", "commutes, if there is a row: b, 0 <= a <= 999"},
+			{"INSERT INTO x VALUES (1, 2) ON CONFLICT (id) DO UPDATE SET a = x.a + excluded.a RETURNING a", "replaces the row: RETURNING reads the new row"},
+			{"INSERT INTO x VALUES (1, 2) ON CONFLICT (id) DO UPDATE SET a = x.a + excluded.a WHERE x.a < 5", "replaces the row: WHERE reads \"a\""},
+			{"INSERT INTO x VALUES (1, 2) ON CONFLICT (id) DO UPDATE SET a = x.a + x.b", "replaces the row: \"a\" is not set to itself plus something that does not depend on the row"},
+			{"INSERT INTO x VALUES (1, 2) ON CONFLICT (id) DO UPDATE SET a = excluded.a", "replaces the row: \"a\" is not set to itself plus something that does not depend on the row"},
+			{"INSERT INTO x SELECT id, a FROM x ON CONFLICT (id) DO UPDATE SET a = x.a + excluded.a", "replaces the row: the rows, or what they are set to, come from a query"},
+			{"INSERT INTO x VALUES (1, (SELECT a FROM x WHERE id = 1)) ON CONFLICT (id) DO UPDATE SET a = x.a + excluded.a", "replaces the row: the rows, or what they are set to, come from a query"},
+			{"INSERT INTO x VALUES (1, 2) ON CONFLICT (id) DO UPDATE SET a = x.a + (SELECT max(a) FROM x)", "replaces the row: \"a\" is not set to itself plus something that does not depend on the row"},
+			{"INSERT INTO x (id, e, d) VALUES (1, 2, 3) ON CONFLICT (id) DO UPDATE SET e = x.e + excluded.e", "replaces the row: constraint \"x_e_check\" is more than a bound on \"e\""},
+			{"INSERT INTO y VALUES (1, 2) ON CONFLICT (id) DO UPDATE SET d = y.d + excluded.d", "replaces the row: columns are computed from the row"},
+			{"UPSERT INTO x (id, a) VALUES (1, 2)", "replaces the row: UPSERT sets columns to what it is given"},
 		} {
 			text := strings.ReplaceAll(q.text, "$1", "7")
 			rows, err := conn.Query(context.Background(), "EXPLAIN "+text)
@@ -495,6 +510,56 @@ func TestMissedOutcomes(t *testing.T) {
 					}
 				}
 			}
+		}
+	})
+}
+
+// TestFastPaxosConflictCommutes: INSERT ... ON CONFLICT DO UPDATE that adds to the row in the way commutes, from all regions at the same time; the first one inserts the row. The bound
+// of a CHECK holds.
+func TestFastPaxosConflictCommutes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, regions := fiveAcceptors(t)
+		stocked(t, c, 100)
+		exec(t, connectTo(t, c, 0, "d"), "CREATE TABLE hits (id int PRIMARY KEY, n int CHECK (n <= 120), s text UNIQUE) WITH (commit_protocol = 'fast_paxos')")
+		time.Sleep(5 * time.Second)
+		const each, q = 10, "INSERT INTO hits VALUES (1, 2, 'a') ON CONFLICT (%) DO UPDATE SET n = hits.n + excluded.n"
+		exec(t, connectTo(t, c, 0, "d"), strings.ReplaceAll(q, "%", "id"))
+		time.Sleep(2 * time.Second)
+		var wg sync.WaitGroup
+		var slow atomic.Int64
+		for i, from := range regions.Names {
+			conn := connectTo(t, c, i, "d")
+			exec(t, conn, "SELECT * FROM hits")
+			wg.Go(func() {
+				for n := range each {
+					begun := time.Now()
+					if tag, err := conn.Exec(context.Background(), strings.ReplaceAll(q, "%", []string{"id", "s"}[n%2])); err != nil || tag.RowsAffected() != 1 {
+						t.Errorf("%s: %v", from, err)
+					}
+					if took, want := time.Since(begun), fourth(regions, from); took > want+max(want/20, 3*time.Millisecond) {
+						slow.Add(1)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		time.Sleep(5 * time.Second)
+		t.Logf("%d of %d took more than one round", slow.Load(), 5*each)
+		if slow.Load() > each {
+			t.Errorf("%d of %d took more than one round", slow.Load(), 5*each)
+		}
+		conn := connectTo(t, c, 4, "d")
+		var n int
+		if err := conn.QueryRow(context.Background(), "SELECT n FROM hits WHERE id = 1").Scan(&n); err != nil || n != 2+2*5*each {
+			t.Errorf("%d, %v", n, err)
+		}
+		var e *pgconn.PgError
+		for range 9 {
+			exec(t, conn, strings.ReplaceAll(q, "%", "id"))
+		}
+		if _, err := conn.Exec(context.Background(), strings.ReplaceAll(q, "%", "s")); !errors.As(err, &e) || e.Code != "23514" {
+			t.Errorf("beyond the bound: %v", err)
 		}
 	})
 }

@@ -17,28 +17,43 @@ import (
 // An UPDATE that adds to integer columns, and reads the row for nothing else, commutes with others of its kind (MDCC §3.4): in tables without a leader such updates of one row commit at
 // the same time, from every region, for as long as the column keeps within its bounds. These are those of its type and of CHECK constraints on it alone.
 
-// commuting decides whether an UPDATE commutes: it sets Commutes of u, or the reason why each of its writes replaces the whole row. set are the client's assignments, where the
-// conditions of WHERE, all the assignments with those that follow from them.
-func (b *builder) commuting(u *opt.Update, set, all []opt.SetItem, where scalar.Expr, others string) {
-	t := u.Table
+// changing is what decides whether an UPDATE, or ON CONFLICT DO UPDATE, commutes.
+type changing struct {
+	t *catalog.Table
+	// old are the columns of the row as it was, next those of the row as checks see it, and checks the constraints.
+	old, next []opt.ColumnID
+	checks    []opt.CheckExpr
+	// set are the client's assignments, where the conditions of WHERE, and all the assignments with those that follow from them.
+	set, all []opt.SetItem
+	where    scalar.Expr
+	// others is what the statement reads otherwise; empty: nothing.
+	others string
+}
+
+// commuting are the columns that a statement adds to, or the reason why each of its writes replaces the whole row; neither: the table's protocol makes no use of that.
+func (x *changing) commuting() (out []opt.Commuting, physical string) {
+	t := x.t
 	if t.Protocol != catalog.CommitProtocol(kv.FastPaxos) {
-		return
+		return nil, ""
 	}
-	var out []opt.Commuting
-	fail := func(format string, args ...any) { u.Physical = fmt.Sprintf(format, args...) }
+	fail := func(format string, args ...any) ([]opt.Commuting, string) { return nil, fmt.Sprintf(format, args...) }
 	switch {
-	case others != "":
-		fail("%s", others)
-		return
-	case len(all) > len(set):
-		fail("columns are computed from the row")
-		return
+	case x.others != "":
+		return fail("%s", x.others)
+	case len(x.all) > len(x.set):
+		return fail("columns are computed from the row")
 	}
-	for _, s := range set {
+	// WHERE holds for the row as it becomes if nobody can add to what it reads at the same time.
+	var reads *catalog.Column
+	scalar.Columns(x.where, func(id opt.ColumnID) {
+		if i := slices.Index(x.old, id); i >= 0 && integer(t.Columns[i].Type) && indexed(t, t.Columns[i].ID) == "" {
+			reads = &t.Columns[i]
+		}
+	})
+	for _, s := range x.set {
 		col := &t.Columns[s.Ordinal]
-		if !adds(s.Expr, u.Old[s.Ordinal]) {
-			fail("\"%s\" is not set to itself plus something that does not depend on the row", col.Name)
-			return
+		if !x.adds(s.Expr, x.old[s.Ordinal]) {
+			return fail("\"%s\" is not set to itself plus something that does not depend on the row", col.Name)
 		}
 		c := opt.Commuting{Ordinal: s.Ordinal, Min: math.MinInt64, Max: math.MaxInt64}
 		switch col.Type.Kind {
@@ -48,37 +63,31 @@ func (b *builder) commuting(u *opt.Update, set, all []opt.SetItem, where scalar.
 			c.Min, c.Max = math.MinInt32, math.MaxInt32
 		case types.KindInt8:
 		default:
-			fail("\"%s\" is not an integer", col.Name)
-			return
+			return fail("\"%s\" is not an integer", col.Name)
 		}
-		reads := false
-		scalar.Columns(where, func(id opt.ColumnID) { reads = reads || id == u.Old[s.Ordinal] })
-		if reads {
-			fail("WHERE reads \"%s\"", col.Name)
-			return
+		if reads != nil {
+			return fail("WHERE reads \"%s\"", reads.Name)
 		}
-		if x := indexed(t, col.ID); x != "" {
-			fail("index \"%s\" has \"%s\"", x, col.Name)
-			return
+		if name := indexed(t, col.ID); name != "" {
+			return fail("index \"%s\" has \"%s\"", name, col.Name)
 		}
-		for i := range u.Checks {
-			k := &u.Checks[i]
+		for i := range x.checks {
+			k := &x.checks[i]
 			uses, alone := false, true
 			scalar.Columns(k.Expr, func(id opt.ColumnID) {
-				if id == u.New[s.Ordinal] {
+				if id == x.next[s.Ordinal] {
 					uses = true
 				} else {
 					alone = false
 				}
 			})
-			if uses && (!alone || !bound(k.Expr, u.New[s.Ordinal], &c)) {
-				fail("constraint \"%s\" is more than a bound on \"%s\"", k.Name, col.Name)
-				return
+			if uses && (!alone || !bound(k.Expr, x.next[s.Ordinal], &c)) {
+				return fail("constraint \"%s\" is more than a bound on \"%s\"", k.Name, col.Name)
 			}
 		}
 		out = append(out, c)
 	}
-	u.Commutes = out
+	return out, ""
 }
 
 // indexed is the name of an index that has a column in its key, its stored columns or its predicate, other than as a stored column of the primary one.
@@ -96,10 +105,10 @@ func indexed(t *catalog.Table, id catalog.ColumnID) string {
 	return ""
 }
 
-// adds reports whether an expression is a column plus or minus something that reads no column.
-func adds(e scalar.Expr, id opt.ColumnID) bool {
+// adds reports whether an expression is a column plus or minus something that does not read the row.
+func (x *changing) adds(e scalar.Expr, id opt.ColumnID) bool {
 	if c, ok := e.(*scalar.Cast); ok {
-		return adds(c.Arg, id) // to the column's own type, from a wider one
+		return x.adds(c.Arg, id) // to the column's own type, from a wider one
 	}
 	call, ok := e.(*scalar.Call)
 	if !ok || len(call.Args) != 2 || call.Func.Name != "+" && call.Func.Name != "-" {
@@ -114,7 +123,7 @@ func adds(e scalar.Expr, id opt.ColumnID) bool {
 	}
 	free := func(e scalar.Expr) bool {
 		none := integer(e.Type())
-		scalar.Columns(e, func(opt.ColumnID) { none = false })
+		scalar.Columns(e, func(id opt.ColumnID) { none = none && !slices.Contains(x.old, id) })
 		return none && !scalar.HasSubquery(e)
 	}
 	return own(call.Args[0]) && free(call.Args[1]) || call.Func.Name == "+" && own(call.Args[1]) && free(call.Args[0])
@@ -184,4 +193,30 @@ func constInt(e scalar.Expr) (int64, bool) {
 func returns(r tree.ReturningClause) bool {
 	_, some := r.(*tree.ReturningExprs)
 	return some
+}
+
+// commutingConflict decides whether DO UPDATE commutes. asked are the client's assignments.
+func (b *builder) commutingConflict(ins *opt.Insert, asked []opt.SetItem, returns bool) {
+	c := ins.Conflict
+	x := changing{t: ins.Table, old: c.Existing, next: ins.New, checks: c.Checks, set: asked, all: slices.Concat(c.Set, c.Generated), where: scalar.Conjoin(c.Where)}
+	switch {
+	case len(asked) == 0:
+		x.others = "UPSERT sets columns to what it is given"
+	case returns:
+		x.others = "RETURNING reads the new row"
+	case !given(ins.Input):
+		x.others = "the rows, or what they are set to, come from a query"
+	}
+	c.Commutes, c.Physical = x.commuting()
+}
+
+// given reports whether the rows that are inserted are constants of the statement, with nothing that reads the table.
+func given(r opt.Rel) bool {
+	switch r := r.(type) {
+	case *opt.Project:
+		return !slices.ContainsFunc(r.Items, func(it opt.ProjectItem) bool { return scalar.HasSubquery(it.Expr) }) && given(r.Input)
+	case *opt.Values:
+		return !slices.ContainsFunc(r.Rows, func(row []scalar.Expr) bool { return slices.ContainsFunc(row, scalar.HasSubquery) })
+	}
+	return false
 }

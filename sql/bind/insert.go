@@ -66,9 +66,10 @@ func (b *builder) insert(n *tree.Insert, sc *scope) output {
 	ins.New, row = b.newRow(t, alias)
 	ins.Checks = b.checks(t, ins.New, alias)
 	if n.OnConflict != nil {
-		b.onConflict(n.OnConflict, ins, t, alias, written, sc)
+		asked := b.onConflict(n.OnConflict, ins, t, alias, written, sc)
 		if ins.Conflict != nil && ins.Conflict.DoUpdate {
 			b.inferConflict(f, ins, ins.Conflict)
+			b.commutingConflict(ins, ins.Conflict.Set[:asked], returns(n.Returning))
 		}
 	}
 	out := b.returning(n.Returning, row, sc)
@@ -322,11 +323,11 @@ func (b *builder) sourceScope(t *catalog.Table, source []opt.ColumnID, alias str
 	return s
 }
 
-// onConflict binds ON CONFLICT and UPSERT.
-func (b *builder) onConflict(oc *tree.OnConflict, ins *opt.Insert, t *catalog.Table, alias string, written []int, sc *scope) {
+// onConflict binds ON CONFLICT and UPSERT. So many assignments of DO UPDATE are the client's.
+func (b *builder) onConflict(oc *tree.OnConflict, ins *opt.Insert, t *catalog.Table, alias string, written []int, sc *scope) (asked int) {
 	if isUpsert(oc) {
 		b.upsert(ins, t, written)
-		return
+		return 0
 	}
 	c := &opt.Conflict{DoUpdate: !oc.DoNothing}
 	c.Arbiters = b.arbiters(oc, t)
@@ -340,7 +341,7 @@ func (b *builder) onConflict(oc *tree.OnConflict, ins *opt.Insert, t *catalog.Ta
 	}
 	ins.Conflict = c
 	if oc.DoNothing {
-		return
+		return 0
 	}
 	if len(c.Arbiters) == 0 {
 		raise(sqlstate.New(sqlstate.SyntaxError, "ON CONFLICT DO UPDATE requires inference specification or constraint name").
@@ -354,13 +355,15 @@ func (b *builder) onConflict(oc *tree.OnConflict, ins *opt.Insert, t *catalog.Ta
 	both.add(row)
 	both.add(excluded)
 	ec := &exprContext{scope: both, clause: "ON CONFLICT"}
-	c.Set = b.onUpdate(t, b.assignments(oc.Exprs, t, ec, nil), nil)
+	set := b.assignments(oc.Exprs, t, ec, nil)
+	c.Set = b.onUpdate(t, set, nil)
 	c.Generated = b.generatedItems(t, ins.New, alias)
 	if oc.Where != nil {
 		wc := &exprContext{scope: both, clause: "WHERE"}
 		c.Where = scalar.Conjuncts(b.boolean(wc, oc.Where.Expr))
 	}
 	c.Checks = b.checks(t, ins.New, alias)
+	return len(set)
 }
 
 // newScope is a scope in which the given identities are a row of the table.

@@ -354,7 +354,8 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 	case len(n.OrderBy) > 0 || n.Limit != nil || len(rows) > 0:
 		reads = "the rows, or what they are set to, come from a query"
 	}
-	b.commuting(u, asked, all, where, reads)
+	x := changing{t: t, old: u.Old, next: u.New, checks: u.Checks, set: asked, all: all, where: where, others: reads}
+	u.Commutes, u.Physical = x.commuting()
 	// RETURNING sees the new row and the columns of FROM.
 	rs := &scope{parent: sc.parent, level: sc.level, ctes: sc.ctes}
 	rs.add(row)

@@ -37,6 +37,7 @@ type insertOp struct {
 	unchecked map[*indexWriter]bool
 	updChecks []checkSpec
 	changed   []*indexWriter
+	commutes  []opt.Commuting // what the update adds to, if it only does that
 }
 
 type setExpr struct {
@@ -137,6 +138,7 @@ func (b *builder) onConflict(o *insertOp, s *opt.Insert, n *opt.InsertNode) (err
 		return err
 	}
 	o.setNull, o.changed = o.w.affected(assigned)
+	o.commutes = c.Commutes
 	return nil
 }
 
@@ -571,5 +573,8 @@ func (it *insertIter) conflictUpdate(c *candidate, proposed types.Row) error {
 			}
 		}
 	}
-	return it.replace(c.existing, after, o.changed)
+	it.m.sums = deltas(o.commutes, o.w.table, c.existing, after)
+	err = it.replace(c.existing, after, o.changed)
+	it.m.sums = nil
+	return err
 }

@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"meridian/sql/catalog"
 )
 
-// commutes describes the columns that an UPDATE adds to.
-func (u *Update) commutes() string {
+// commuting describes the columns that a statement adds to.
+func commuting(t *catalog.Table, list []Commuting) string {
 	var parts []string
-	for _, c := range u.Commutes {
-		s := u.Table.Columns[c.Ordinal].Name
+	for _, c := range list {
+		s := t.Columns[c.Ordinal].Name
 		if c.Min > math.MinInt64 {
 			s = fmt.Sprintf("%d <= %s", c.Min, s)
 		}

@@ -349,6 +349,10 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 				}
 			}
 			add("on conflict", strings.TrimSpace(strings.Join(names, ", ")+" "+what))
+			add("replaces the row", c.Physical)
+			if len(c.Commutes) > 0 {
+				add("commutes, if there is a row", commuting(n.Stmt.Table, c.Commutes))
+			}
 		}
 		input(n.Input)
 	case *UpdateNode:
@@ -361,7 +365,7 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 		if n.Stmt.Physical != "" {
 			add("replaces the row", n.Stmt.Physical)
 		} else if len(n.Stmt.Commutes) > 0 {
-			add("commutes", n.Stmt.commutes())
+			add("commutes", commuting(n.Stmt.Table, n.Stmt.Commutes))
 		}
 		input(n.Input)
 	case *DeleteNode:

@@ -294,6 +294,9 @@ type Conflict struct {
 	Generated []SetItem
 	Where     []scalar.Expr
 	Checks    []CheckExpr
+	// Commutes and Physical are those of an Update of the row in the way. A row that is not there is inserted in any case.
+	Commutes []Commuting
+	Physical string
 }
 
 // SetItem assigns a table column, by ordinal.
