@@ -115,6 +115,9 @@ func (e *engine) prepare(t *testing.T, c *config, cl *simcluster.Cluster, l *loa
 	}
 }
 
+// longestAttempt is after which time a transaction that has not ended fails the program. Chosen by us: nothing should take that long.
+const longestAttempt = time.Minute
+
 // run measures, and compares the stocks in the end.
 func (e *engine) run(t *testing.T, c *config, cl *simcluster.Cluster, l *load) []sample {
 	ctx := context.Background()
@@ -135,7 +138,9 @@ func (e *engine) run(t *testing.T, c *config, cl *simcluster.Cluster, l *load) [
 				begin := time.Now()
 				s := sample{kind: tx.kind, region: regions.Names[region]}
 				for {
-					err := e.execute(ctx, conn, tx)
+					limited, cancel := context.WithTimeout(ctx, longestAttempt)
+					err := e.execute(limited, conn, tx)
+					cancel()
 					if s.verdict = verdictOf(err); s.verdict < 0 {
 						t.Errorf("%s: %v", tx.kind, err)
 						return

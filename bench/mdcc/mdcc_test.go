@@ -107,6 +107,33 @@ func TestRivals(t *testing.T) {
 	}
 }
 
+// TestOvertaken: a transaction that has read before another one's commit arrived, and asks after it, is aborted; and of two outcomes that come in the wrong order the later one stays.
+func TestOvertaken(t *testing.T) {
+	regions := ec2()
+	w, p := one(tenOfEach(), twoPC)
+	p.commit(tokyo, []update{buy(2, 1)}, func(verdict) {})
+	arrives := nth(regions, "tokyo", 5) + regions.RTT("tokyo", "us-west")/2
+	w.after(arrives-localTrip/4, func() {
+		p.commit(usWest, []update{buy(2, 1)}, func(v verdict) {
+			if v != aborted {
+				t.Errorf("what was read before another commit was written after it: %v", v)
+			}
+		})
+	})
+	w.run()
+	if at, _ := p.stock(2); !slices.Equal(at, []int{9, 9, 9, 9, 9}) {
+		t.Errorf("%v are left", at)
+	}
+	r := replica{}
+	for _, version := range []int{1, 0} {
+		a := &attempt{updates: []update{buy(2, 1)}, seen: []cell{{version: version, value: 10 - version}}}
+		a.write(r, 0)
+	}
+	if c := r.at(recordOf(2)); c.version != 2 || c.value != 8 {
+		t.Errorf("version %d with %d", c.version, c.value)
+	}
+}
+
 // TestMegastoreQueues: one transaction has the log at a time, whatever it writes.
 func TestMegastoreQueues(t *testing.T) {
 	w, p := one(tenOfEach(), megastoreStar)
