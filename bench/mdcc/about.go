@@ -45,8 +45,8 @@ take one to three pieces of three items, chosen uniformly, in one transaction of
 
 **Departures.** Thirty seconds instead of three minutes, and one node in each region instead of two. The paper chooses stocks at random without saying in which bounds. Not in Meridian yet, and so not measured: a master
 that stays in a place (therefore Multi is not the engine), and the paper's policy that keeps the next 100 instances of a record classic after a collision (gamma). Here the gateway that met the
-collision is the record's master until it has decided, and opens the record to all again. When replicas have promised 16 MiB of a range, its generation is folded, and commits wait for that: the longest latencies are
-these.
+collision is the record's master until it has decided, and opens the record to all again. When replicas have promised 16 MiB of a range, its generation is folded, and commits wait for that: these are among
+the longest latencies.
 `
 
 const aboutFigure6 = `
@@ -56,6 +56,7 @@ const aboutFigure6 = `
 
 **Departures.** Ten seconds instead of three minutes; numbers are per minute. Neither the paper's policy (gamma) nor one that learns is in Meridian yet: hot records are opened to
 all after each collision. Multi rejects an option at once if another one is outstanding, where the paper's seems to let some of them wait.
+Stocks are between 100 and 1,000, of which the hottest items lose some hundred in ten seconds, so few records come near their limit; the paper does not say how near its own were.
 `
 
 const aboutFigure7 = `
