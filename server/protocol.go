@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"maps"
 
 	"meridian/clock"
@@ -19,6 +20,9 @@ type Lent struct {
 	Router *route.Sender
 	// NodeID is zero until the node has one.
 	NodeID func() kv.NodeID
+	// Call asks a protocol's gateway at another node, Handle answers what that one is asked. The name is one of a method.
+	Call   func(ctx context.Context, to kv.NodeID, name string, msg []byte) ([]byte, error)
+	Handle func(name string, f func(ctx context.Context, from kv.NodeID, msg []byte) ([]byte, error))
 	// Finishers are those of all of the node's protocols, for recoveries; they are set when requests are served.
 	Finishers func() commit.Finishers
 }
@@ -41,7 +45,10 @@ type protocols struct {
 
 func (n *Node) makeProtocols() {
 	n.protocols = protocols{rangeserver.Registry{}, map[kv.Protocol]txn.Protocol{}, commit.Finishers{kv.Leader: commit.Intents(n.router)}}
-	lent := Lent{Host: n.host, Clock: n.clock, Router: n.router, NodeID: n.NodeID,
+	lent := Lent{Host: n.host, Clock: n.clock, Router: n.router, NodeID: n.NodeID, Call: n.transport.Call,
+		Handle: func(name string, f func(context.Context, kv.NodeID, []byte) ([]byte, error)) {
+			n.transport.Handle(name, f)
+		},
 		Finishers: func() commit.Finishers { return n.protocols.finishers }}
 	all := maps.Clone(n.o.Protocols)
 	if all == nil {

@@ -61,7 +61,7 @@ type Reply struct {
 	Verdict Verdict
 	// Outcome is that of the option's transaction if it has ended, as far as the acceptor knows: Accepted if it has committed.
 	Outcome Verdict
-	// Record answers Query and Prepare.
+	// Record answers Query and Prepare, and a Dictate that is refused.
 	Record *Record
 	// Blocker, if the verdict is Rejected, is an option of another transaction that stands in the way, because its transaction has not ended here:
 	// its name, keys and anchor.
@@ -219,7 +219,7 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	}
 	a.persist(q.Key, r, promise)
 	reply.Promised, reply.Ballot, reply.Sequence = r.Promised, r.Accepted, r.Sequence
-	if q.Kind == Query || q.Kind == Prepare {
+if q.Kind == Query || q.Kind == Prepare || q.Kind == Dictate && q.Ballot.Less(r.Promised) {
 		reply.Record = r.Clone()
 	}
 	// Others may rely on the reply, so the promises that it reports are durable, whichever request made them.

@@ -3,6 +3,7 @@ package fastpaxos
 import (
 	"context"
 	"errors"
+	"math/bits"
 	"sync"
 	"time"
 
@@ -29,6 +30,8 @@ type ClientOptions struct {
 	NodeID func() kv.NodeID
 	// Columns are needed by the masters of records that have commuting updates; without them these are rejected.
 	Columns Columns
+	// Peers, if not nil, reaches the gateways of other nodes.
+	Peers Peers
 }
 
 // Client is a gateway's half of the protocol: it drives commits and masters, reads, and finishes what other gateways have left.
@@ -50,6 +53,11 @@ type ClientOptions struct {
 //	fastpaxos.FP24 (no lost update): An option replaces the state in which its transaction has first read the row.
 //	fastpaxos.FP25 (I2): A gateway says "committed" when all options were learned as accepted, "refused" when one was learned as rejected, and
 //	    that it does not know in all other cases. A transaction that it gives up at is finished, so that nobody has to wait for it.
+//	fastpaxos.FP50 (I2): A petition, an option that one gateway asks another one's master about, is decided as if that one's own gateway had asked: by
+//	    the record's state, and with a sequence that a classic quorum accepts. So it may arrive twice, late, or at several masters. A gateway that
+//	    has lost a record to a later ballot asks its master, which the ballot names, and rules by itself only if that does not answer.
+//	fastpaxos.FP51 (I2): What a master has proposed in a ballot is learned when a classic quorum reports that it has accepted it in that ballot, whoever
+//	    hears these reports. It stays so: a gateway that remembers a state that was accepted answers petitions by it, whoever has the record now.
 type Client struct {
 	o ClientOptions
 
@@ -57,6 +65,8 @@ type Client struct {
 	// writer is the logical part of this gateway's timestamps, zero before the first one; last is the wall part of the latest.
 	writer uint32
 	last   int64
+	// masters counts those that this gateway has made, from a number that it has drawn.
+	masters uint32
 	// own are versions that this gateway has committed, or has seen committed as the outcome of its own work, and that are not at all replicas yet
 	// (fastpaxos.FP22).
 	own map[string]Value
@@ -64,6 +74,8 @@ type Client struct {
 	provisional map[kv.TxnID]map[string]Option
 	// reigns are the records that have a master here.
 	reigns map[string]*reign
+	// settled are states of records that masters here have had learned.
+	settled memory
 	// finishing are transactions that are being finished here.
 	finishing map[Name]bool
 	// ends are to be told at announceAt, by the host's monotonic clock, zero if there are none; announced is when some were told last.
@@ -101,8 +113,16 @@ func (c *Client) stamp(seen clock.Timestamp) clock.Timestamp {
 	return clock.Timestamp{Wall: c.last, Logical: c.writer}
 }
 
-// number is one that no other master has.
-func (c *Client) number() uint64 { return c.o.Host.Dice.Uint64() }
+// number is one that no other master has. It names this node (Ballot.Node), and says nothing else: whose ballot is the later one is a matter of luck.
+func (c *Client) number() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.masters == 0 {
+		c.masters = uint32(c.o.Host.Dice.Uint64())
+	}
+	c.masters++
+	return uint64(bits.Reverse32(c.masters))<<32 | uint64(uint32(c.o.NodeID()))
+}
 
 // Chosen by us: a seal lasts for a round trip or two. A round that hangs, because the replicas of a quorum do not answer, may be one by an old
 // descriptor.
@@ -408,12 +428,15 @@ func (a *attempt) round(ctx context.Context, is []int) error {
 // master has a master decide about an option (fastpaxos.FP21).
 func (a *attempt) master(i int) {
 	a.masters++
-	k, o := a.commit.Key(i), a.commit.options[i]
+	k, o, known := a.commit.Key(i), a.commit.options[i], a.commit.polls[i].promised
 	if !a.c.o.Host.Group.Go(func(ctx context.Context) {
 		ctx, cancel := a.c.o.Host.Clock.WithTimeout(ctx, background)
 		defer cancel()
-		l, err := a.c.rule(ctx, k, o, false)
+		l, err := a.c.ruleAfter(ctx, k, o, false, known)
 		a.mu.Lock()
+		if err == nil && l.Blocker != nil {
+			a.blockers = append(a.blockers, blocker{k, l.Blocker})
+		}
 		if err != nil {
 			a.commit.polls[i].master = false // it is asked again
 		} else {

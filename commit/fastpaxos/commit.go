@@ -20,6 +20,8 @@ type poll struct {
 	votes   []ballotVote // the latest of each acceptor
 	learned Verdict
 	master  bool
+	// promised is the latest ballot that one of the acceptors has promised.
+	promised Ballot
 }
 
 type ballotVote struct {
@@ -55,7 +57,7 @@ func (c *Commit) Request(i int) *Request {
 // learned stays: every generation begins with it (docs/decisions/0009).
 func (c *Commit) Restart(i int, q Quorums) {
 	p := &c.polls[i]
-	p.q, p.votes, p.master = q, nil, false
+	p.q, p.votes, p.master, p.promised = q, nil, false, Ballot{}
 }
 
 // Learned is what became of the i-th option, as far as it is known.
@@ -64,6 +66,9 @@ func (c *Commit) Learned(i int) Verdict { return c.polls[i].learned }
 // Answer takes in the reply of an acceptor of the i-th record. collided says that its master has to decide now.
 func (c *Commit) Answer(i int, from kv.ReplicaID, r *Reply) (collided bool) {
 	p := &c.polls[i]
+	if p.promised.Less(r.Promised) {
+		p.promised = r.Promised
+	}
 	if p.learned != Undecided {
 		return false
 	}

@@ -494,8 +494,8 @@ func TestMixed(t *testing.T) {
 		if err := x.Write(t.Context(), tx, []transaction.Write{put("b", " mixed")}); !errors.As(err, &old) || old.Actual.Wall < time.Now().UnixNano() {
 			t.Fatal(err)
 		}
-		if w.proposed > 0 {
-			t.Errorf("%d options were proposed", w.proposed)
+		if w.kinds[Propose] > 0 {
+			t.Errorf("%d options were proposed", w.kinds[Propose])
 		}
 		tx.WriteTimestamp = old.Actual.Next()
 		if err := x.Write(t.Context(), tx, []transaction.Write{put("b", " mixed")}); err != nil {

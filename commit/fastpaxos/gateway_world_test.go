@@ -40,8 +40,11 @@ type lab struct {
 	jitter   time.Duration
 	records  map[kv.TxnID]kv.Txn
 	dead     map[kv.ReplicaID]bool
-	proposed int // messages
+	kinds    map[Kind]int
+	asked    int             // of one gateway by another
+	ballots  map[Ballot]bool // that were prepared
 	mistake  string
+	gateways map[kv.NodeID]*gateway
 	// bases are what the last generation of a record's range has left.
 	bases map[string]*Record
 	// mute replicas take messages in, and their answers are lost.
@@ -49,7 +52,8 @@ type lab struct {
 }
 
 func newLab(seed uint64, borders ...string) *lab {
-	w := &lab{dice: rand.New(rand.NewPCG(seed, 7)), replicas: map[place]map[kv.ReplicaID]*Acceptor{}, records: map[kv.TxnID]kv.Txn{}, dead: map[kv.ReplicaID]bool{}, bases: map[string]*Record{}}
+	w := &lab{dice: rand.New(rand.NewPCG(seed, 7)), replicas: map[place]map[kv.ReplicaID]*Acceptor{}, records: map[kv.TxnID]kv.Txn{}, dead: map[kv.ReplicaID]bool{}, bases: map[string]*Record{},
+		kinds: map[Kind]int{}, gateways: map[kv.NodeID]*gateway{}, ballots: map[Ballot]bool{}}
 	start := keys.Key("a")
 	for i, b := range append(borders, "zz") {
 		d := &kv.RangeDescriptor{ID: kv.RangeID(i + 1), Start: start, End: keys.Key(b), Generation: 3, Protocol: kv.FastPaxos}
@@ -106,8 +110,9 @@ func (w *lab) serve(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.Bat
 		if !d.Contains(q.Key) {
 			return nil, &kv.RangeMismatchError{Span: keys.Span{Start: q.Key}}
 		}
-		if q.Kind == Propose {
-			w.proposed++
+		w.kinds[q.Kind]++
+		if q.Kind == Prepare {
+			w.ballots[q.Ballot] = true
 		}
 		if !a.Knows(q.Key) {
 			a.Load(q.Key, w.base(q.Key))
@@ -192,8 +197,55 @@ func (w *lab) gateway(seed uint64, id int) *gateway {
 	c := sim.NewClock()
 	g.host = &host.Host{Clock: c, Dice: sim.NewDice(seed, fmt.Sprint("gateway", id)), Group: host.NewGroup(g.ctx),
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
-	g.client = NewClient(ClientOptions{Sender: g, Clock: clock.New(c, clock.DefaultMaxOffset), Host: g.host, NodeID: func() kv.NodeID { return kv.NodeID(id) }, Columns: plain{}})
+	g.client = NewClient(ClientOptions{Sender: g, Clock: clock.New(c, clock.DefaultMaxOffset), Host: g.host, NodeID: func() kv.NodeID { return kv.NodeID(id) }, Columns: plain{}, Peers: g})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gateways[kv.NodeID(id)] = g
 	return g
+}
+
+// way is one from this gateway to a region. The message may be lost on it.
+func (g *gateway) way(to int) (lost bool) {
+	w := g.w
+	w.mu.Lock()
+	t := trips[g.region()][to] * time.Millisecond / 2
+	if w.jitter > 0 {
+		t += time.Duration(w.dice.Int64N(int64(w.jitter)))
+	}
+	lost = w.dice.Float64() < w.loss
+	w.mu.Unlock()
+	time.Sleep(t)
+	return lost
+}
+
+// Ask implements Peers.
+func (g *gateway) Ask(ctx context.Context, to kv.NodeID, msg []byte) ([]byte, error) {
+	type answer struct {
+		b   []byte
+		err error
+	}
+	out := make(chan answer, 1)
+	go func() {
+		g.w.mu.Lock()
+		other := g.w.gateways[to]
+		g.w.asked++
+		g.w.mu.Unlock()
+		if other == nil || g.way(other.region()) || other.ctx.Err() != nil {
+			return
+		}
+		b, err := other.client.Serve(ctx, kv.NodeID(g.id), msg)
+		if g.ctx.Err() == nil && other.ctx.Err() == nil && !g.way(other.region()) {
+			out <- answer{b, err}
+		}
+	}()
+	select {
+	case a := <-out:
+		return a.b, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-g.ctx.Done():
+		return nil, g.ctx.Err()
+	}
 }
 
 func (g *gateway) region() int { return (g.id - 1) % 5 }
@@ -201,17 +253,7 @@ func (g *gateway) region() int { return (g.id - 1) % 5 }
 // call is one message and its answer, either of which may be lost.
 func (g *gateway) call(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.BatchResponse, error) {
 	w := g.w
-	way := func() (lost bool) {
-		w.mu.Lock()
-		t := trips[g.region()][int(r-1)] * time.Millisecond / 2
-		if w.jitter > 0 {
-			t += time.Duration(w.dice.Int64N(int64(w.jitter)))
-		}
-		lost = w.dice.Float64() < w.loss
-		w.mu.Unlock()
-		time.Sleep(t)
-		return lost
-	}
+	way := func() bool { return g.way(int(r - 1)) }
 	w.mu.Lock()
 	gone := g.ctx.Err() != nil && w.dice.IntN(2) == 0 // what a gateway sends at the moment when it dies reaches some
 	w.mu.Unlock()

@@ -94,13 +94,21 @@ type Master struct {
 	highest Ballot
 	heard   []kv.ReplicaID
 	reports []*Record
+	// others are reports of those that did not promise.
+	others  []report
 	state   *Record
+	settled *Record        // the latest state that a classic quorum has accepted
 	acks    []kv.ReplicaID // of the present sequence
 	wants   []want
 	learned []Learned
 	// decided counts the wants of the present ballot. hold says that more will be wanted, so that the record is not opened yet.
 	decided int
 	hold    bool
+}
+
+type report struct {
+	from kv.ReplicaID
+	*Record
 }
 
 type want struct {
@@ -119,6 +127,8 @@ type Learned struct {
 	Ended bool
 	// Option is all of it, unless it has ended, or was prevented.
 	Option *Option
+	// Blocker, if it was rejected, is an option of another transaction that stood in the way (Reply.Blocker).
+	Blocker *Option
 }
 
 // NewMaster makes a master of a record. me is nobody else's number.
@@ -158,7 +168,7 @@ func (m *Master) Request() *Request {
 func (m *Master) prepare() {
 	m.phase = preparing
 	m.ballot = Ballot{Round: max(m.highest.Round, m.ballot.Round) + 1, Master: m.me}
-	m.heard, m.reports = nil, nil
+	m.heard, m.reports, m.others = nil, nil, nil
 	for i := range m.wants {
 		m.wants[i].at = 0
 	}
@@ -169,7 +179,13 @@ func (m *Master) Answer(from kv.ReplicaID, q *Request, r *Reply) {
 	if m.highest.Less(r.Promised) {
 		m.highest = r.Promised
 	}
-	if m.phase == resting || q.Ballot != m.ballot {
+	if q.Ballot != m.ballot {
+		return
+	}
+	if r.Record != nil && m.ballot.Less(r.Promised) {
+		m.overhear(from, r.Record)
+	}
+	if m.phase == resting {
 		return
 	}
 	if m.ballot.Less(r.Promised) {
@@ -195,6 +211,40 @@ func (m *Master) Answer(from kv.ReplicaID, q *Request, r *Reply) {
 			m.settle()
 		}
 	}
+}
+
+// overhear takes in the record of an acceptor that has promised a later ballot. The other master may have decided about what is wanted here
+// (fastpaxos.FP51).
+func (m *Master) overhear(from kv.ReplicaID, r *Record) {
+	if slices.ContainsFunc(m.others, func(o report) bool { return o.from == from }) {
+		return
+	}
+	m.others = append(m.others, report{from, r})
+	m.wants = slices.DeleteFunc(m.wants, func(w want) bool {
+		if out := r.Outcome(w.Name); out == Accepted || out == Rejected {
+			m.learned = append(m.learned, Learned{Name: w.Name, Verdict: out, Ended: true})
+			return true
+		}
+		v := r.vote(w.Name)
+		if v == nil || !v.Fixed {
+			return false
+		}
+		n := 0
+		for _, o := range m.others {
+			if x := o.vote(w.Name); x != nil && x.Fixed && x.Verdict == v.Verdict && o.Accepted.Round == r.Accepted.Round && o.Accepted.Master == r.Accepted.Master {
+				n++
+			}
+		}
+		if n < m.q.Classic {
+			return false
+		}
+		l := Learned{Name: w.Name, Verdict: v.Verdict, Option: &v.Option}
+		if l.Verdict == Rejected {
+			l.Blocker = r.blocker(&v.Option)
+		}
+		m.learned = append(m.learned, l)
+		return true
+	})
 }
 
 // Lost reports whether something is wanted, but somebody else is the master now.
@@ -261,30 +311,36 @@ func (m *Master) decide(o *Option) {
 	m.state = s
 }
 
-// rule decides about what is wanted, and proposes it.
+// rule decides about what is wanted, and proposes it. What the present proposal has already needs no other one.
 func (m *Master) rule() {
+	first := m.sequence == 0
+	changed := first
 	for i := range m.wants {
 		w := &m.wants[i]
 		if w.at > 0 {
 			continue
 		}
-		w.at, m.decided = m.sequence+1, m.decided+1
-		if m.state.vote(w.Name) != nil || m.state.Outcome(w.Name) != Undecided {
+		m.decided++
+		if m.state.vote(w.Name) != nil || m.state.Outcome(w.Name) != Undecided || w.prevent && w.At.LessEq(m.state.Base.At) { // the last: Past
+			if w.at = m.sequence; first {
+				w.at = 1
+			}
 			continue
 		}
-		switch {
-		case w.prevent && w.At.LessEq(m.state.Base.At):
-			continue // Past
-		case w.prevent:
+		if w.at, changed = m.sequence+1, true; w.prevent {
 			s := m.state.Clone()
 			s.Votes = append(s.Votes, Vote{Option: w.Option, Verdict: Rejected, Fixed: true})
 			m.state = s
-		default:
-			m.decide(&w.Option)
-			m.left--
+			continue
 		}
+		m.decide(&w.Option)
+		m.left--
 	}
-	m.next()
+	if changed {
+		m.next()
+	} else if len(m.acks) >= m.q.Classic {
+		m.settle()
+	}
 }
 
 func (m *Master) next() {
@@ -294,23 +350,34 @@ func (m *Master) next() {
 	m.state, m.acks = &s, nil
 }
 
+// learnt is what a state says of an option, which a classic quorum has accepted in one ballot: all of it is learned (fastpaxos.FP2).
+func (r *Record) learnt(n Name) Learned {
+	l := Learned{Name: n, Verdict: r.Outcome(n)}
+	if vote := r.vote(n); vote != nil {
+		l.Verdict, l.Option = vote.Verdict, &vote.Option
+		if l.Verdict == Rejected {
+			l.Blocker = r.blocker(&vote.Option)
+		}
+	} else {
+		l.Ended = l.Verdict == Accepted || l.Verdict == Rejected
+	}
+	return l
+}
+
 // settle: a classic quorum has accepted the present state, so all of it is learned.
 func (m *Master) settle() {
 	m.wants = slices.DeleteFunc(m.wants, func(w want) bool {
 		if w.at == 0 || w.at > m.sequence {
 			return false
 		}
-		l := Learned{Name: w.Name, Verdict: m.state.Outcome(w.Name)}
-		if vote := m.state.vote(w.Name); vote != nil {
-			l.Verdict, l.Option = vote.Verdict, &vote.Option
-		} else if l.Verdict == Undecided {
+		l := m.state.learnt(w.Name)
+		if l.Verdict == Undecided {
 			l.Verdict = Past
-		} else {
-			l.Ended = l.Verdict != Past
 		}
 		m.learned = append(m.learned, l)
 		return true
 	})
+	m.settled = m.state
 	switch {
 	case m.ballot.Fast:
 		// Anyone may add options now, so the master may not.

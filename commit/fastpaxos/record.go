@@ -15,12 +15,15 @@ import (
 // stored for it.
 type Ballot struct {
 	Round uint64
-	// Master is who began the ballot; no other does so with this number.
+	// Master is who began the ballot; no other does so with this number. Its lower half is the master's node, if that can be asked (Node).
 	Master uint64
 	// Fast says that any gateway may add options, once the master has opened the ballot; until then only the master does. The open part is
 	// the later one, and who has promised the ballot has promised both.
 	Fast bool
 }
+
+// Node is where the ballot's master is.
+func (b Ballot) Node() kv.NodeID { return kv.NodeID(uint32(b.Master)) }
 
 // Default is the ballot of a record that never had a master.
 func (b Ballot) Default() bool { return b.Round == 0 }
@@ -44,6 +47,13 @@ func (b Ballot) Compare(o Ballot) int {
 
 // Less reports whether b is an earlier ballot than o.
 func (b Ballot) Less(o Ballot) bool { return b.Compare(o) < 0 }
+
+func (b Ballot) later(o Ballot) Ballot {
+	if b.Less(o) {
+		return o
+	}
+	return b
+}
 
 // Name tells an option from all others of its record: the transaction, and its commit timestamp, which is another one in each of its attempts.
 type Name struct {

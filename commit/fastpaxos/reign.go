@@ -2,7 +2,9 @@ package fastpaxos
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"time"
 
 	"meridian/keys"
 	"meridian/kv"
@@ -24,21 +26,91 @@ const (
 type reign struct {
 	asked []*petition // that the master has not taken up, and then those that it has
 	taken int
+	known Ballot // the latest one of which somebody has heard
 }
 
 // petition is an option that somebody waits for a decision about.
 type petition struct {
 	o       Option
 	prevent bool
+	// stays says that this gateway has to decide, whoever else is the record's master now: that one does not answer.
+	stays   bool
 	learned chan Learned // holds one
 	failed  chan error   // holds one
 	gone    bool         // nobody waits any more
 }
 
-// rule is the decision of a master of a record.
-func (c *Client) rule(ctx context.Context, k keys.Key, o Option, prevent bool) (l Learned, err error) {
-	p := &petition{o: o, prevent: prevent, learned: make(chan Learned, 1), failed: make(chan error, 1)}
+// lostError says that the master of a record at this gateway has lost it to another one.
+type lostError struct{ to Ballot }
+
+func (e *lostError) Error() string { return "fastpaxos: another gateway is the record's master" }
+
+// hops is how often a petition goes on to another master before its own gateway insists on being the master.
+const hops = 4
+
+// rule is the decision of a master of a record: of this gateway, or of the one that this gateway has lost the record to (fastpaxos.FP50).
+func (c *Client) rule(ctx context.Context, k keys.Key, o Option, prevent bool) (Learned, error) {
+	return c.ruleAfter(ctx, k, o, prevent, Ballot{})
+}
+
+// ruleAfter is rule by somebody who has heard of a ballot. If that is not open, its master is asked at once.
+func (c *Client) ruleAfter(ctx context.Context, k keys.Key, o Option, prevent bool, known Ballot) (l Learned, err error) {
+	if c.o.Peers != nil && known.Open() {
+		known = known.later(c.promised(ctx, k))
+	}
+	to := known
+	for n := 0; ; n++ {
+		if c.elsewhere(to) && !to.Open() && n < hops {
+			told, err := c.ask(ctx, to.Node(), roundTime, &Ask{Kind: Decide, Key: k, Option: o, Prevent: prevent, Ballot: to})
+			switch {
+			case err == nil && told.Learned.Verdict != Undecided && told.Learned.Name == o.Name:
+				return told.Learned, nil
+			case err == nil && told.Ballot.Default():
+				continue // it is still at it
+			case err == nil && to.Less(told.Ballot):
+				to = told.Ballot
+				continue
+			case ctx.Err() != nil:
+				return l, ctx.Err()
+			}
+			n = hops // it does not answer
+		}
+		l, err = c.ruleHere(ctx, k, &petition{o: o, prevent: prevent, stays: n >= hops}, to)
+		var lost *lostError
+		if !errors.As(err, &lost) {
+			return l, err
+		}
+		to = lost.to
+	}
+}
+
+// promised is the latest ballot of a record at the nearest replica, if that answers soon: a rival may have asked it for its promise.
+func (c *Client) promised(ctx context.Context, k keys.Key) Ballot {
+	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, nearby)
+	defer cancel()
+	r, err := c.send(ctx, &Request{Kind: Query, Key: k})
+	if err != nil {
+		return Ballot{}
+	}
+	return r.Promised
+}
+
+// elsewhere reports whether the master of a ballot is another node, which can be asked.
+func (c *Client) elsewhere(b Ballot) bool {
+	return c.o.Peers != nil && !b.Default() && b.Node() != 0 && b.Node() != c.o.NodeID()
+}
+
+// ruleHere is the decision of a master at this gateway. *lostError: it has lost the record.
+func (c *Client) ruleHere(ctx context.Context, k keys.Key, p *petition, known Ballot) (l Learned, err error) {
+	p.learned, p.failed = make(chan Learned, 1), make(chan error, 1)
 	c.mu.Lock()
+	if r := c.settled.get(string(k)); r != nil {
+		// Learned is learned, also if another master has the record by now.
+		if l := r.learnt(p.o.Name); l.Verdict == Accepted || l.Verdict == Rejected {
+			c.mu.Unlock()
+			return l, nil
+		}
+	}
 	g := c.reigns[string(k)]
 	if g == nil {
 		g = &reign{}
@@ -48,6 +120,9 @@ func (c *Client) rule(ctx context.Context, k keys.Key, o Option, prevent bool) (
 			c.mu.Unlock()
 			return l, &kv.UnavailableError{Reason: "the node is stopping"}
 		}
+	}
+	if g.known.Less(known) {
+		g.known = known
 	}
 	g.asked = append(g.asked, p)
 	c.mu.Unlock()
@@ -69,6 +144,30 @@ func (c *Client) rule(ctx context.Context, k keys.Key, o Option, prevent bool) (
 	}
 }
 
+// yield sends those who wait to the master of a later ballot, unless that does not answer them (fastpaxos.FP50).
+func (c *Client) yield(g *reign, m *Master) {
+	if !c.elsewhere(m.highest) || m.highest.Open() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var stay []*petition
+	taken := 0
+	for i, p := range g.asked {
+		switch {
+		case p.stays && i < g.taken:
+			taken++
+			stay = append(stay, p)
+		case p.stays:
+			stay = append(stay, p)
+		default:
+			m.wants = slices.DeleteFunc(m.wants, func(w want) bool { return w.Name == p.o.Name })
+			p.failed <- &lostError{m.highest}
+		}
+	}
+	g.asked, g.taken = stay, taken
+}
+
 // petitions gives a new master all that is asked, and a ruling one what it has not taken up yet. It reports whether anybody waits.
 func (c *Client) petitions(g *reign, m *Master, anew bool) (wanted bool) {
 	c.mu.Lock()
@@ -77,6 +176,9 @@ func (c *Client) petitions(g *reign, m *Master, anew bool) (wanted bool) {
 	g.taken = min(g.taken, len(g.asked))
 	if anew {
 		g.taken = 0
+	}
+	if m.highest.Less(g.known) {
+		m.highest = g.known
 	}
 	for ; g.taken < len(g.asked) && !m.Opening() && m.decided < longest; g.taken++ {
 		p := g.asked[g.taken]
@@ -94,9 +196,14 @@ func (c *Client) hold(g *reign, m *Master) {
 }
 
 // decided tells those who wait.
-func (c *Client) decided(g *reign, all []Learned) {
+func (c *Client) decided(k keys.Key, g *reign, m *Master) {
+	all := m.Learned()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if m.settled != nil {
+		c.settled.put(string(k), m.settled, c.o.Host.Clock.Monotonic())
+		m.settled = nil
+	}
 	for _, l := range all {
 		for i := 0; i < len(g.asked); i++ {
 			if p := g.asked[i]; p.o.Name == l.Name {
@@ -151,13 +258,17 @@ func (c *Client) reignOnce(ctx context.Context, k keys.Key, g *reign) error {
 		}
 		wanted := c.petitions(g, m, anew)
 		if m.Lost() && wanted {
-			// The other one needs two rounds.
-			if err := c.pause(ctx, pause); err != nil {
-				return err
+			c.yield(g, m)
+			if c.o.Peers == nil || c.elsewhere(m.highest) && m.Lost() {
+				// The other one needs two rounds.
+				if err := c.pause(ctx, pause); err != nil {
+					return err
+				}
+				pause = min(2*pause, roundTime)
 			}
-			pause = min(2*pause, roundTime)
 			m.Resume()
 		}
+		c.decided(k, g, m)
 		q := m.Request()
 		if q == nil {
 			return nil
@@ -167,7 +278,7 @@ func (c *Client) reignOnce(ctx context.Context, k keys.Key, g *reign) error {
 				return nil
 			}
 		}
-		begun := c.o.Host.Clock.Monotonic()
+		begun, answers := c.o.Host.Clock.Monotonic(), 0
 		progress, err := c.each(ctx, []*Request{q}, func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*Reply) bool {
 			if placeOf(d) != in {
 				desc = d
@@ -175,10 +286,13 @@ func (c *Client) reignOnce(ctx context.Context, k keys.Key, g *reign) error {
 			}
 			c.hold(g, m)
 			m.Answer(from, q, rs[0])
+			if answers++; m.Lost() && len(m.learned) == 0 {
+				return answers < m.q.Classic // the other master may have decided about this too
+			}
 			now := m.Request()
 			return len(m.learned) == 0 && now != nil && now.Kind == q.Kind && now.Ballot == q.Ballot && now.Sequence == q.Sequence
 		})
-		c.decided(g, m.Learned())
+		c.decided(k, g, m)
 		pause = max(pause, c.o.Host.Clock.Monotonic()-begun)
 		if progress {
 			continue
@@ -197,4 +311,39 @@ func (c *Client) reignOnce(ctx context.Context, k keys.Key, g *reign) error {
 			desc = &info.Desc
 		}
 	}
+}
+
+// memory has what was learned of records not long ago.
+type memory struct {
+	of map[string]remembrance
+}
+
+type remembrance struct {
+	*Record
+	at time.Duration
+}
+
+// Chosen by us: a gateway that has lost a record asks within a round trip or two. A reign ends before many others begin.
+const (
+	memorable = 2 * time.Second
+	memories  = 256
+)
+
+func (m *memory) get(k string) *Record { return m.of[k].Record }
+
+func (m *memory) put(k string, r *Record, now time.Duration) {
+	if m.of == nil {
+		m.of = map[string]remembrance{}
+	}
+	if len(m.of) >= memories {
+		for o, x := range m.of {
+			if now-x.at > memorable {
+				delete(m.of, o)
+			}
+		}
+		if len(m.of) >= memories {
+			clear(m.of)
+		}
+	}
+	m.of[k] = remembrance{r, now}
 }

@@ -1,0 +1,193 @@
+package fastpaxos
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/wire"
+)
+
+// What gateways ask each other about a record that several of them want.
+
+// Peers takes what a gateway asks another one to that, and brings the answer: Client.Serve of the node.
+type Peers interface {
+	Ask(ctx context.Context, to kv.NodeID, msg []byte) ([]byte, error)
+}
+
+// AskKind is what a gateway asks for.
+type AskKind uint8
+
+const (
+	// Decide asks a record's master for a decision about an option (fastpaxos.FP50).
+	Decide AskKind = iota + 1
+	// Turn asks for the right to write a record next (fastpaxos.FP52). Answered when it is this one's turn.
+	Turn
+	// Done gives a turn back.
+	Done
+)
+
+// Ask is what a gateway asks another one about a record.
+type Ask struct {
+	Kind AskKind
+	Key  keys.Key
+	// Option is what is to be decided about. Prevent: its update is not known.
+	Option  Option
+	Prevent bool
+	// Ballot is the latest one that the asking gateway has heard of.
+	Ballot Ballot
+	// Number names a turn among those of its gateway.
+	Number uint64
+	// Value is the newest version that the gateway knows that gives its turn back.
+	Value Value
+}
+
+// Told answers it.
+type Told struct {
+	// Learned is the decision, Undecided if it takes longer than a gateway waits for another one.
+	Learned Learned
+	// Ballot, if it is not zero, is a later one of a master elsewhere.
+	Ballot Ballot
+	// Value is the newest version that the one knew whose turn it was before.
+	Value Value
+}
+
+// Append adds the fields of an Ask.
+func (q *Ask) Append(b []byte) []byte {
+	b = wire.Bytes(wire.Uint(b, 1, uint64(q.Kind)), 2, q.Key)
+	b = wire.Bool(message(b, 3, q.Option.append), 4, q.Prevent)
+	b = wire.Fixed64(message(b, 5, q.Ballot.append), 6, q.Number)
+	return wire.Bytes(wire.Timestamp(b, 7, q.Value.At), 8, q.Value.Data)
+}
+
+func readAsk(r *wire.Reader, q *Ask) {
+	for m := r.Open("fastpaxos.Ask"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Kind = AskKind(r.Enum(uint8(Done)))
+		case 2:
+			q.Key = keys.Key(r.Bytes())
+		case 3:
+			readOption(r, &q.Option)
+		case 4:
+			q.Prevent = r.Bool()
+		case 5:
+			readBallot(r, &q.Ballot)
+		case 6:
+			q.Number = r.Fixed64()
+		case 7:
+			q.Value.At = r.Timestamp()
+		case 8:
+			q.Value.Data = r.Bytes()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func (l *Learned) append(b []byte) []byte {
+	b = wire.Timestamp(wire.ID(b, 1, l.Txn), 2, l.At)
+	b = wire.Bool(wire.Uint(b, 3, uint64(l.Verdict)), 4, l.Ended)
+	for i, o := range []*Option{l.Option, l.Blocker} {
+		if o != nil {
+			var at int
+			b, at = wire.Begin(b, uint32(5+i))
+			b = wire.End(o.append(b), at)
+		}
+	}
+	return b
+}
+
+func readLearned(r *wire.Reader, l *Learned) {
+	for m := r.Open("fastpaxos.Learned"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			l.Txn = r.ID()
+		case 2:
+			l.At = r.Timestamp()
+		case 3:
+			l.Verdict = Verdict(r.Enum(uint8(Past)))
+		case 4:
+			l.Ended = r.Bool()
+		case 5:
+			l.Option = &Option{}
+			readOption(r, l.Option)
+		case 6:
+			l.Blocker = &Option{}
+			readOption(r, l.Blocker)
+		default:
+			r.Refuse()
+		}
+	}
+}
+
+// Append adds the fields of an answer.
+func (a *Told) Append(b []byte) []byte {
+	b = message(message(b, 1, a.Learned.append), 2, a.Ballot.append)
+	return wire.Bytes(wire.Timestamp(b, 3, a.Value.At), 4, a.Value.Data)
+}
+
+func readTold(r *wire.Reader, a *Told) {
+	for m := r.Open("fastpaxos.Told"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			readLearned(r, &a.Learned)
+		case 2:
+			readBallot(r, &a.Ballot)
+		case 3:
+			a.Value.At = r.Timestamp()
+		case 4:
+			a.Value.Data = r.Bytes()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+// patience is for how long a gateway lets another one wait for a decision before it says that there is none yet: so that those who wait know that it is
+// alive. Chosen by us: most decisions take two rounds.
+const patience = 500 * time.Millisecond
+
+// ask asks another gateway, which has a limited time to answer.
+func (c *Client) ask(ctx context.Context, to kv.NodeID, limit time.Duration, q *Ask) (*Told, error) {
+	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, limit)
+	defer cancel()
+	b, err := c.o.Peers.Ask(ctx, to, q.Append(nil))
+	if err != nil {
+		return nil, err
+	}
+	r, a := wire.Read(bytes.Clone(b)), &Told{}
+	readTold(&r, a)
+	return a, r.Err()
+}
+
+// Serve answers what another node's gateway asks.
+func (c *Client) Serve(ctx context.Context, from kv.NodeID, msg []byte) ([]byte, error) {
+	r, q := wire.Read(bytes.Clone(msg)), &Ask{}
+	readAsk(&r, q)
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	var out Told
+	var err error
+	switch q.Kind {
+	case Decide:
+		ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, patience)
+		defer cancel()
+		var lost *lostError
+		out.Learned, err = c.ruleHere(ctx, q.Key, &petition{o: q.Option, prevent: q.Prevent}, q.Ballot)
+		switch {
+		case errors.As(err, &lost):
+			out.Ballot, err = lost.to, nil
+		case err != nil && ctx.Err() != nil:
+			err = nil // it has nobody's decision yet
+		}
+	default:
+		err = fmt.Errorf("fastpaxos: a gateway asks for something unknown (%d)", q.Kind)
+	}
+	return out.Append(nil), err
+}
