@@ -295,6 +295,9 @@ func (c *cluster) putLocal(name string) error {
 
 // TestFoldsWhenMuch: a range in which much has been promised is folded without being asked.
 func TestFoldsWhenMuch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("eleven minutes of a cluster: two under the race detector")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)
 		c.useToy()
