@@ -28,7 +28,7 @@ import (
 	"meridian/transport"
 )
 
-// What a transaction of one row costs one replica of its range, in a store with a disk in memory: BenchmarkFastPaxos is a vote and an outcome, BenchmarkLeader the
+// The price of a transaction of one row at one replica of its range, in a store with a disk in memory: BenchmarkFastPaxos is a vote and an outcome, BenchmarkLeader the
 // same update by the leaseholder of a range with a log.
 
 // numbers are rows of one number of eight bytes, with 92 others.

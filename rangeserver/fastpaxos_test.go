@@ -245,7 +245,7 @@ func TestFastPaxos(t *testing.T) {
 				t.Errorf("%s is %q, %v; want %q", k, v, err, want)
 			}
 		}
-		// Whoever was not told before the change is told now.
+		// A gateway that was not told before the change is told now.
 		for _, o := range []struct {
 			option fastpaxos.Option
 			want   fastpaxos.Verdict

@@ -238,7 +238,7 @@ func (p *Participant[C, Q, R, W]) begin(a *acting[C, Q, R, W], q *Q, replied cha
 	return p.write(a, &fx, reads)
 }
 
-// write puts states into the delta, in the order of calls. What has no ticket is durable with what comes after it.
+// write puts states into the delta, in the order of calls. A state without a ticket is durable with the next one that has one.
 func (p *Participant[C, Q, R, W]) write(a *acting[C, Q, R, W], fx *core.Effects[core.Call[Q, R], W, struct{}], reads bool) (err error) {
 	if len(fx.Persist) == 0 {
 		return nil

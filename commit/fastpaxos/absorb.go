@@ -76,7 +76,7 @@ func (a *Acceptor) Tend(src engine.Reader, now clock.Timestamp) error {
 			return err
 		}
 		if r.idle(now) {
-			// The base has the record again. What was remembered of it is past for all records (fastpaxos.FP41).
+			// The base has the record again. All that was remembered of it is past for all records (fastpaxos.FP41).
 			a.floor = a.floor.Forward(r.Floor)
 			r.kept.floor = a.floor
 			r.noteHead()

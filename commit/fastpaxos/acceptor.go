@@ -219,7 +219,7 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	}
 	a.persist(q.Key, r, promise)
 	reply.Promised, reply.Ballot, reply.Sequence = r.Promised, r.Accepted, r.Sequence
-if q.Kind == Query || q.Kind == Prepare || q.Kind == Dictate && q.Ballot.Less(r.Promised) {
+	if q.Kind == Query || q.Kind == Prepare || q.Kind == Dictate && q.Ballot.Less(r.Promised) {
 		reply.Record = r.Clone()
 	}
 	// Others may rely on the reply, so the promises that it reports are durable, whichever request made them.

@@ -56,7 +56,7 @@ type ClientOptions struct {
 //	fastpaxos.FP50 (I2): A petition, an option that one gateway asks another one's master about, is decided as if that one's own gateway had asked: by
 //	    the record's state, and with a sequence that a classic quorum accepts. So it may arrive twice, late, or at several masters. A gateway that
 //	    has lost a record to a later ballot asks its master, which the ballot names, and rules by itself only if that does not answer.
-//	fastpaxos.FP51 (I2): What a master has proposed in a ballot is learned when a classic quorum reports that it has accepted it in that ballot, whoever
+//	fastpaxos.FP51 (I2): The state that a master has proposed in a ballot is learned when a classic quorum reports that it has accepted it in that ballot, whoever
 //	    hears these reports. It stays so: a gateway that remembers a state that was accepted answers petitions by it, whoever has the record now.
 type Client struct {
 	o ClientOptions

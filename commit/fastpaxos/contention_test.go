@@ -323,7 +323,7 @@ func TestPetitions(t *testing.T) {
 		}
 		for _, wait := range []time.Duration{0, 10 * time.Second, 3 * time.Minute} {
 			time.Sleep(wait)
-			// What was learned stays so: that the option was accepted. Its transaction has not committed, and nothing stands in anybody's way.
+			// The verdict stays as it was learned: the option was accepted. Its transaction has not committed, and nothing stands in anybody's way.
 			if told, err := g.client.ask(t.Context(), 3, roundTime, ask); err != nil || told.Learned.Verdict == Undecided {
 				t.Errorf("after %s: %+v, %v", wait, told, err)
 			}

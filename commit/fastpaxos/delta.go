@@ -142,7 +142,7 @@ func (k *kept) take(r *Record) []change {
 		return nil
 	}
 	if k.side && !k.whole {
-		// What is next to the row is not changed, so the delta takes its place. Parts that are not there any more are removed in vain.
+		// The protocol key next to the row is not changed, so the delta takes its place. Parts that are not there any more are removed in vain.
 		for i := range k.changes {
 			k.changes[i].grows = 0
 		}

@@ -14,7 +14,7 @@ import (
 	"meridian/replica"
 )
 
-// TestDelta: a replica is stopped between any two writes, and loses some of those that it did not have to sync. What its delta has then is the state that it had
+// TestDelta: a replica is stopped between any two writes, and loses some of those that it did not have to sync. Its delta has then the state that it had
 // after the last one that is left, and has all promises that have left it (fastpaxos.FP1, fastpaxos.FP40); meanwhile versions go into the base (fastpaxos.FP42).
 func TestDelta(t *testing.T) {
 	s := newStore(t)

@@ -63,9 +63,9 @@
 //	fastpaxos.FP11 (I2): Before a range has another protocol, each transaction with an outstanding option in it is ended, and each one that
 //	    has committed is so at its records elsewhere. Afterwards this range has no option. It keeps the outcomes of the last minute next to its rows, for
 //	    gateways that were not told before the change (recall), and for those that find it with this protocol again.
-//	fastpaxos.FP40 (I1): What a replica's delta has of a record, with the version that its base has if that is later, is the record: a delta has all of it
+//	fastpaxos.FP40 (I1): The parts of a record that a replica's delta has, with the version that its base has if that is later, are the record: a delta has all of it
 //	    from the first change in a generation on. A message writes the parts that it has changed, in one batch. An outcome that nobody will ask
-//	    for here need not be synced: it can be learned again. What was written after it is lost with it.
+//	    for here need not be synced: it can be learned again. Entries that were written after it are lost with it.
 //	fastpaxos.FP41 (I1, I2): A record that is as the base has it is dropped from a delta minutes after its last outcome, and the replica's floor for all records that it does not
 //	    know is raised to that outcome, in the same batch. To such a record an option of then is past, as it was to the one that was dropped.
 //	fastpaxos.FP42 (I4): A physical version that some replica has executed is final, whatever is outstanding: the leaseholder may add it to the base at any time, at its own

@@ -311,7 +311,7 @@ func (m *Master) decide(o *Option) {
 	m.state = s
 }
 
-// rule decides about what is wanted, and proposes it. What the present proposal has already needs no other one.
+// rule decides about what is wanted, and proposes it. Options that the present proposal has already need no other one.
 func (m *Master) rule() {
 	first := m.sequence == 0
 	changed := first

@@ -61,7 +61,7 @@ type Mender interface {
 	Mend(k keys.Key, o *Option)
 }
 
-// mend hands over what a replica has found.
+// mend gives the gateway the items that a replica has found.
 func (o *ProtocolOptions) mend(items []overdueItem) {
 	if len(items) == 0 || o.Finishers == nil {
 		return

@@ -12,7 +12,7 @@ import (
 	"meridian/wire"
 )
 
-// What gateways ask each other about a record that several of them want.
+// The questions of gateways to each other about a record that several of them want.
 
 // Peers takes what a gateway asks another one to that, and brings the answer: Client.Serve of the node.
 type Peers interface {
