@@ -2,6 +2,7 @@ package txn
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"meridian/admission"
@@ -40,6 +41,7 @@ func (t *Txn) send(ctx context.Context, b *kv.Batch, prepare func(*kv.Batch)) (*
 		case coordinator.Done:
 			return r, nil
 		case coordinator.Fail:
+			t.unlock(b, a.Err)
 			return nil, a.Err
 		}
 		if a.Refresh != nil {
@@ -78,6 +80,27 @@ func (t *Txn) noteHeld(s keys.Span, lock kv.LockStrength, r *kv.BatchResponse) {
 func (t *Txn) locking(s keys.Span) {
 	t.core.NoteLock(s)
 	t.beat.want = true
+}
+
+// unlock forgets locks that a batch was to take if a range has refused it because it has another protocol, and only that range could have taken them: then nothing was done, and ranges of
+// another protocol have no locks. Such a transaction may still be decided without a record (txn.MP5).
+func (t *Txn) unlock(b *kv.Batch, err error) {
+	var other *kv.ProtocolError
+	if !errors.As(err, &other) || other.Desc == nil || other.Protocol == kv.Leader || !t.core.HoldsLocks() || t.core.Sent() || t.beat.record() || t.beat.busy.Load() {
+		return
+	}
+	s := other.Desc.Span()
+	for _, l := range t.core.Locks().All() {
+		if !s.ContainsSpan(l) || !slices.ContainsFunc(b.Requests, func(r kv.Request) bool { return r.Span().ContainsSpan(l) }) {
+			return
+		}
+	}
+	t.db.beats.remove(&t.beat)
+	if t.beat.record() {
+		return // made meanwhile
+	}
+	t.beat.want = false
+	t.core.ForgetLocks()
 }
 
 // getOne reads one key; the batch of a read without a lock costs no allocation.

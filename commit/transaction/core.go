@@ -218,6 +218,12 @@ func (c *Core) Anchor(k keys.Key) {
 // NoteLock remembers that keys of a span may be locked (transaction.TC1).
 func (c *Core) NoteLock(s keys.Span) { c.locks.Add(s) }
 
+// ForgetLocks says that no range has got as far as to lock a key or to make a provisional write: the transaction has no anchor either.
+func (c *Core) ForgetLocks() {
+	c.locks.Reset()
+	c.txn.Anchor, c.snap = nil, nil
+}
+
 // Locks are the spans in which ranges may hold locks or provisional writes.
 func (c *Core) Locks() *SpanSet { return &c.locks }
 
