@@ -81,3 +81,13 @@ type UnsupportedError struct {
 func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("txn: commit protocol %s does not support %s", e.Protocol, e.What)
 }
+
+// TooManyWritesError says that a transaction has more writes in ranges of other protocols than the leader's than one may have. None of them was sent.
+type TooManyWritesError struct {
+	Protocol     kv.Protocol
+	Writes, Most int
+}
+
+func (e *TooManyWritesError) Error() string {
+	return fmt.Sprintf("txn: %d writes of one transaction in ranges of the commit protocol %s, of at most %d", e.Writes, e.Protocol, e.Most)
+}

@@ -27,7 +27,8 @@ import (
 // If the record's timestamp has moved, the other protocols' writes are made again there before the transaction is committed: they are
 // provisional at one timestamp exactly.
 
-// maxElsewhere bounds the writes of one transaction in ranges of other protocols.
+// maxElsewhere bounds the writes of one transaction in ranges of other protocols. Each option of a record names the keys of all others, and so does a staging record, so the bytes grow with
+// the square of the number.
 const maxElsewhere = 1024
 
 // foreign says which keys are in ranges of other protocols; nil: none are known.
@@ -81,6 +82,15 @@ func (t *Txn) takeElsewhere() error {
 	}
 	if writes := t.core.TakeElsewhere(f); t.others != nil {
 		t.others.writes, t.others.durable = writes, clock.Timestamp{}
+		return t.others.fewEnough()
+	}
+	return nil
+}
+
+// fewEnough refuses more writes than one transaction may have in ranges of other protocols, before any of them is sent.
+func (o *others) fewEnough() error {
+	if n := len(o.writes); n > maxElsewhere {
+		return &TooManyWritesError{Protocol: o.protocol(o.writes[0].Key), Writes: n, Most: maxElsewhere}
 	}
 	return nil
 }
@@ -90,8 +100,8 @@ func (t *Txn) noteElsewhere() error {
 	if !t.elsewhere() {
 		return nil
 	}
-	if w := t.others.writes; len(w) > maxElsewhere {
-		return &UnsupportedError{Protocol: t.protocol(w[0].Key), What: "so many writes of one transaction"}
+	if err := t.others.fewEnough(); err != nil {
+		return err
 	}
 	for _, g := range t.others.grouped() {
 		t.core.NoteElsewhere(g.protocol, g.writes)

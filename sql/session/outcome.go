@@ -36,6 +36,8 @@ func Outcome(err error) *sqlstate.Error {
 		fatal     *engine.FatalError
 		newer     *rowcode.NewerError
 		none      *txn.UnsupportedError
+		tooMany   *txn.TooManyWritesError
+		changed   *kv.ProtocolError
 		refused   *kv.ProtocolRefusedError
 		unread    *kv.UnreadableError
 	)
@@ -96,6 +98,15 @@ func Outcome(err error) *sqlstate.Error {
 	case errors.As(err, &none):
 		return &sqlstate.Error{Code: sqlstate.FeatureNotSupported, Message: fmt.Sprintf("commit protocol %s does not support %s", none.Protocol, none.What),
 			Hint: "Use a table whose commit protocol is leader.", Cause: err}
+	case errors.As(err, &tooMany):
+		return (&sqlstate.Error{Code: sqlstate.ProgramLimitExceeded,
+			Message: fmt.Sprintf("too many writes of one transaction to tables with the commit protocol %s", tooMany.Protocol),
+			Hint:    "Use smaller transactions. Or load the rows under the protocol leader: ALTER TABLE ... SET (commit_protocol = 'leader'), and set it back afterwards.", Cause: err}).
+			WithDetail("It has %d, entries of indexes among them, and may have %d.", tooMany.Writes, tooMany.Most)
+	case errors.As(err, &changed):
+		// The transaction has tried for as long as the replicas contradicted each other.
+		return &sqlstate.Error{Code: sqlstate.SerializationFailure, Message: "the commit protocol of a table is being changed",
+			Hint: "The transaction might succeed if retried.", Cause: err}
 	case errors.As(err, &refused):
 		e := &sqlstate.Error{Code: sqlstate.FeatureNotSupported, Message: fmt.Sprintf("commit protocol %s is not available", refused.Protocol),
 			Detail: "The tables of the system keep the commit protocol leader.", Cause: err}

@@ -35,6 +35,8 @@ func TestOutcomeOfACommit(t *testing.T) {
 		{fmt.Errorf("alter: %w", &kv.ProtocolRefusedError{Range: 7, Protocol: kv.Epoch, Node: 3}), sqlstate.FeatureNotSupported},
 		{fmt.Errorf("get: %w", kv.Unreadable("a transaction record", nil, &wire.VersionError{Message: "commit.Record", Field: 9001})), sqlstate.FeatureNotSupported},
 		{fmt.Errorf("get: %w", kv.Unreadable("a transaction record", nil, &wire.MalformedError{Message: "commit.Record"})), sqlstate.DataCorrupted},
+		{fmt.Errorf("commit: %w", &txn.TooManyWritesError{Protocol: kv.FastPaxos, Writes: 2000, Most: 1000}), sqlstate.ProgramLimitExceeded},
+		{fmt.Errorf("read: %w", &kv.ProtocolError{Range: 4, Protocol: kv.Leader}), sqlstate.SerializationFailure},
 		{fmt.Errorf("scan: %w", &txn.UnsupportedError{Protocol: kv.FastPaxos, What: "scans"}), sqlstate.FeatureNotSupported},
 	} {
 		if got := Outcome(tc.err).Code; got != tc.want {
