@@ -257,7 +257,8 @@ func TestFigure3(t *testing.T) {
 	}
 }
 
-// TestFigure8 repeats a small figure 8: the commits after the loss need the farthest data centre, and none waits for a timeout.
+// TestFigure8 repeats a small figure 8: the commits after the loss need the farthest data centre, and all but a few take no longer. One that meets another one's option waits for the lost replica's vote, which could
+// still make a fast quorum, for a second.
 func TestFigure8(t *testing.T) {
 	c := &config{quick: true, progress: io.Discard}
 	o := runFigure8(t, c)
@@ -270,12 +271,14 @@ func TestFigure8(t *testing.T) {
 		if len(f) < 9 || !strings.Contains(line, "ms") {
 			continue
 		}
-		var longest float64
-		if _, err := fmt.Sscan(strings.Fields(f[7])[0], &longest); err != nil {
-			t.Fatal(err)
-		}
-		if longest > 400 {
-			t.Errorf("a pause: %s", line)
+		for at, limit := range map[int]float64{5: 300, 7: 1500} { // nine of ten; the longest
+			var took float64
+			if _, err := fmt.Sscan(strings.Fields(f[at])[0], &took); err != nil {
+				t.Fatal(err)
+			}
+			if took > limit {
+				t.Errorf("a pause: %s", line)
+			}
 		}
 	}
 }

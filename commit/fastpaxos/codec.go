@@ -221,13 +221,6 @@ func readRecord(r *wire.Reader, g *Record) {
 	}
 }
 
-// DecodeRecord reads what Append wrote.
-func DecodeRecord(b []byte) (*Record, error) {
-	r, g := wire.Read(bytes.Clone(b)), &Record{}
-	readRecord(&r, g)
-	return g, r.Err()
-}
-
 // Append adds the fields of a record with its name: a piece of a report.
 func (w *Write) Append(b []byte) []byte {
 	return message(wire.Bytes(b, 1, w.Key), 3, w.Record.Append)
