@@ -247,6 +247,7 @@ func (t *Txn) finish(s state) {
 	t.state = s
 	t.db.beats.remove(&t.beat)
 	t.db.readers.end(t.reading)
+	t.others.ended()
 }
 
 // Rollback undoes everything; its error never matters to the caller, and may be called after any

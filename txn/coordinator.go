@@ -52,6 +52,11 @@ type Committer interface {
 	Committed(at clock.Timestamp)
 }
 
+// Closer is a Coordinator that is told when its transaction has ended at this gateway, however it has.
+type Closer interface {
+	Ended()
+}
+
 // ReadOptions say how keys are read.
 type ReadOptions struct {
 	Lock kv.LockStrength

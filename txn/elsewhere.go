@@ -370,3 +370,15 @@ func (o *others) committed(at clock.Timestamp) {
 		}
 	}
 }
+
+// ended tells the coordinators that the transaction has ended at this gateway.
+func (o *others) ended() {
+	if o == nil {
+		return
+	}
+	for i := range o.coordinators {
+		if c, ok := o.coordinators[i].Coordinator.(Closer); ok {
+			c.Ended()
+		}
+	}
+}

@@ -74,6 +74,8 @@ type Client struct {
 	provisional map[kv.TxnID]map[string]Option
 	// reigns are the records that have a master here.
 	reigns map[string]*reign
+	// turns are those at hot rows.
+	turns turns
 	// settled are states of records that masters here have had learned.
 	settled memory
 	// finishing are transactions that are being finished here.
@@ -90,7 +92,7 @@ func NewClient(o ClientOptions) *Client {
 	if o.Columns == nil {
 		o.Columns = noColumns{}
 	}
-	return &Client{o: o, own: map[string]Value{}, provisional: map[kv.TxnID]map[string]Option{}, finishing: map[Name]bool{}, mending: map[string]bool{}, reigns: map[string]*reign{}}
+	return &Client{o: o, own: map[string]Value{}, provisional: map[kv.TxnID]map[string]Option{}, finishing: map[Name]bool{}, mending: map[string]bool{}, reigns: map[string]*reign{}, turns: newTurns()}
 }
 
 type noColumns struct{}

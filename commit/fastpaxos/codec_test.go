@@ -46,7 +46,7 @@ func TestMessages(t *testing.T) {
 			func(q *Request) { q.Kind %= Read + 1; q.State = some(q.State) }),
 		wiretest.Of("fastpaxos.Reply", wiretest.Skips, func(b []byte, p *Reply) []byte { return p.Append(b) }, readReply,
 			func(p *Reply) { p.Verdict %= Past + 1; p.Outcome %= Past + 1; p.Record = some(p.Record) }),
-		wiretest.Of("fastpaxos.Ask", wiretest.Skips, func(b []byte, q *Ask) []byte { return q.Append(b) }, readAsk, func(q *Ask) { q.Kind %= Done + 1 }),
+		wiretest.Of("fastpaxos.Ask", wiretest.Skips, func(b []byte, q *Ask) []byte { return q.Append(b) }, readAsk, func(q *Ask) { q.Kind %= Hot + 1 }),
 		wiretest.Of("fastpaxos.Learned", wiretest.Refuses, func(b []byte, l *Learned) []byte { return l.append(b) }, readLearned,
 			func(l *Learned) { l.Verdict %= Past + 1 }),
 		wiretest.Of("fastpaxos.Told", wiretest.Skips, func(b []byte, a *Told) []byte { return a.Append(b) }, readTold,

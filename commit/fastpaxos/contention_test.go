@@ -21,6 +21,7 @@ import (
 // run repeats a transaction until it has committed, as package txn does for a session. It returns how many attempts that took.
 func (g *gateway) run(ctx context.Context, f func(x *coordinator, t *kv.Txn) error) (attempts int, err error) {
 	x, t := g.txn()
+	defer x.Ended()
 	for try := 0; ; try++ {
 		err := f(x, t)
 		var old *kv.WriteTooOldError
@@ -156,11 +157,11 @@ func TestContention(t *testing.T) {
 		rows          []string
 		longest       time.Duration
 	}{
-		{"one row, 2 clients", 2, 10, []string{"k"}, 90 * time.Second},
-		{"one row, 5 clients", 5, 10, []string{"k"}, 90 * time.Second},
-		{"one row, 20 clients", 20, 10, []string{"k"}, 90 * time.Second},
-		{"two rows, 3 clients", 3, 20, []string{"b", "n"}, 90 * time.Second},
-		{"two rows, 20 clients", 20, 5, []string{"b", "n"}, 90 * time.Second},
+		{"one row, 2 clients", 2, 10, []string{"k"}, 2 * time.Second},
+		{"one row, 5 clients", 5, 10, []string{"k"}, 4 * time.Second},
+		{"one row, 20 clients", 20, 10, []string{"k"}, 7 * time.Second},
+		{"two rows, 3 clients", 3, 20, []string{"b", "n"}, 9 * time.Second},
+		{"two rows, 20 clients", 20, 5, []string{"b", "n"}, 7 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -28,6 +28,9 @@ type coordinator struct {
 	since clock.Timestamp
 	// sent are the options of the last Write, which the next one's take the place of.
 	sent map[string]Option
+	// turn is the transaction's at a hot row, if it has one. rival is the gateway whose transaction was faster.
+	turn  *turn
+	rival kv.NodeID
 }
 
 // Begin implements txn.Protocol.
@@ -36,6 +39,7 @@ func (c *Client) Begin() txn.Coordinator { return &coordinator{c: c, seen: map[s
 var (
 	_ txn.Decider   = (*coordinator)(nil)
 	_ txn.Committer = (*coordinator)(nil)
+	_ txn.Closer    = (*coordinator)(nil)
 )
 
 // readable refuses what reads can't give: there is one level, read committed without lost updates, and only the present.
@@ -58,6 +62,11 @@ func readable(t *kv.Txn, lock kv.LockStrength, wait kv.WaitPolicy, hold bool) er
 func (x *coordinator) Get(ctx context.Context, t *kv.Txn, ks []keys.Key, o txn.ReadOptions) ([][]byte, error) {
 	if err := readable(t, o.Lock, o.Wait, o.Hold); err != nil {
 		return nil, err
+	}
+	if o.Lock != kv.NoLock || x.rival != 0 {
+		if err := x.await(ctx, func(k keys.Key) bool { return slices.ContainsFunc(ks, k.Equal) }); err != nil {
+			return nil, err
+		}
 	}
 	rows, err := x.c.read(ctx, ks)
 	if err != nil {
@@ -135,6 +144,11 @@ func (c *Client) ahead(ctx context.Context, q *Request) (out *Looked, err error)
 func (x *coordinator) Scan(ctx context.Context, t *kv.Txn, o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
 	if err := readable(t, o.Lock, o.Wait, false); err != nil {
 		return nil, nil, err
+	}
+	if o.Lock != kv.NoLock || x.rival != 0 {
+		if err := x.await(ctx, o.Span.Contains); err != nil {
+			return nil, nil, err
+		}
 	}
 	rows, resume, err := x.c.scan(ctx, o)
 	if err != nil {
@@ -293,6 +307,9 @@ func (x *coordinator) options(ctx context.Context, t *kv.Txn, writes []transacti
 			unread = append(unread, writes[i].Key)
 		}
 	}
+	if err := x.await(ctx, func(k keys.Key) bool { return slices.ContainsFunc(unread, k.Equal) }); err != nil {
+		return nil, nil, err
+	}
 	rows, err := x.c.read(ctx, unread)
 	if err != nil {
 		return nil, nil, err
@@ -391,12 +408,16 @@ func (a *attempt) forgotten() bool {
 func (x *coordinator) refused(ctx context.Context, a *attempt, at clock.Timestamp) error {
 	a.mu.Lock()
 	out := &kv.WriteTooOldError{Actual: at}
+	var hot []keys.Key
 	var old []*Option // of which nothing but a newer version may be in the way
 	for i := range a.commit.polls {
 		if v := a.commit.polls[i].learned; v == Rejected || v == Past {
 			k := a.commit.Key(i)
 			if out.Key == nil {
 				out.Key = k
+			}
+			if !a.commit.options[i].Commutes() {
+				hot = append(hot, k)
 			}
 			if !slices.ContainsFunc(a.blockers, func(b blocker) bool { return b.key.Equal(k) }) {
 				old = append(old, &Option{Update: a.commit.options[i].Update, Keys: []keys.Key{k}})
@@ -410,8 +431,12 @@ func (x *coordinator) refused(ctx context.Context, a *attempt, at clock.Timestam
 		}
 		out.Actual = out.Actual.Forward(b.option.At)
 		out.By = b.option.Txn
+		x.beaten(b.option.At)
 	}
 	a.mu.Unlock()
+	for _, k := range hot {
+		x.c.heat(k)
+	}
 	for _, b := range wait {
 		if x.c.clear(ctx, b) != nil {
 			break
@@ -424,6 +449,10 @@ func (x *coordinator) refused(ctx context.Context, a *attempt, at clock.Timestam
 		}
 		x.floor = x.floor.Forward(floor)
 		out.Actual = out.Actual.Forward(floor)
+		x.c.mu.Lock()
+		newest := x.c.own[string(o.Keys[0])].At
+		x.c.mu.Unlock()
+		x.beaten(newest)
 	}
 	return out
 }
@@ -510,4 +539,11 @@ func (x *coordinator) Committed(at clock.Timestamp) {
 // Restarted implements txn.Coordinator: the next attempt reads again.
 func (x *coordinator) Restarted(bool) {
 	x.seen, x.since = map[string]Row{}, x.c.o.Clock.Now()
+}
+
+// beaten remembers whose version or option was in the way.
+func (x *coordinator) beaten(at clock.Timestamp) {
+	if g := gatewayOf(at); g != 0 {
+		x.rival = g
+	}
 }

@@ -27,8 +27,10 @@ const (
 	Decide AskKind = iota + 1
 	// Turn asks for the right to write a record next (fastpaxos.FP52). Answered when it is this one's turn.
 	Turn
-	// Done gives a turn back.
+	// Done gives a turn back, or a place in the line.
 	Done
+	// Hot says that others want a row that the gateway has written (fastpaxos.FP52).
+	Hot
 )
 
 // Ask is what a gateway asks another one about a record.
@@ -42,8 +44,8 @@ type Ask struct {
 	Ballot Ballot
 	// Number names a turn among those of its gateway.
 	Number uint64
-	// Value is the newest version that the gateway knows that gives its turn back.
-	Value Value
+	// Rival is the node whose transaction was faster, zero if that is not known.
+	Rival kv.NodeID
 }
 
 // Told answers it.
@@ -52,23 +54,22 @@ type Told struct {
 	Learned Learned
 	// Ballot, if it is not zero, is a later one of a master elsewhere.
 	Ballot Ballot
-	// Value is the newest version that the one knew whose turn it was before.
-	Value Value
+	// Granted answers Turn: it is the gateway's turn. Waiting: others wait for theirs, or it has to ask again.
+	Granted, Waiting bool
 }
 
 // Append adds the fields of an Ask.
 func (q *Ask) Append(b []byte) []byte {
 	b = wire.Bytes(wire.Uint(b, 1, uint64(q.Kind)), 2, q.Key)
 	b = wire.Bool(message(b, 3, q.Option.append), 4, q.Prevent)
-	b = wire.Fixed64(message(b, 5, q.Ballot.append), 6, q.Number)
-	return wire.Bytes(wire.Timestamp(b, 7, q.Value.At), 8, q.Value.Data)
+	return wire.Uint(wire.Fixed64(message(b, 5, q.Ballot.append), 6, q.Number), 7, uint64(q.Rival))
 }
 
 func readAsk(r *wire.Reader, q *Ask) {
 	for m := r.Open("fastpaxos.Ask"); r.Next(&m); {
 		switch r.Field() {
 		case 1:
-			q.Kind = AskKind(r.Enum(uint8(Done)))
+			q.Kind = AskKind(r.Enum(uint8(Hot)))
 		case 2:
 			q.Key = keys.Key(r.Bytes())
 		case 3:
@@ -80,9 +81,7 @@ func readAsk(r *wire.Reader, q *Ask) {
 		case 6:
 			q.Number = r.Fixed64()
 		case 7:
-			q.Value.At = r.Timestamp()
-		case 8:
-			q.Value.Data = r.Bytes()
+			q.Rival = kv.NodeID(r.Uint())
 		default:
 			r.Skip()
 		}
@@ -128,7 +127,7 @@ func readLearned(r *wire.Reader, l *Learned) {
 // Append adds the fields of an answer.
 func (a *Told) Append(b []byte) []byte {
 	b = message(message(b, 1, a.Learned.append), 2, a.Ballot.append)
-	return wire.Bytes(wire.Timestamp(b, 3, a.Value.At), 4, a.Value.Data)
+	return wire.Bool(wire.Bool(b, 3, a.Granted), 4, a.Waiting)
 }
 
 func readTold(r *wire.Reader, a *Told) {
@@ -139,9 +138,9 @@ func readTold(r *wire.Reader, a *Told) {
 		case 2:
 			readBallot(r, &a.Ballot)
 		case 3:
-			a.Value.At = r.Timestamp()
+			a.Granted = r.Bool()
 		case 4:
-			a.Value.Data = r.Bytes()
+			a.Waiting = r.Bool()
 		default:
 			r.Skip()
 		}
@@ -186,6 +185,12 @@ func (c *Client) Serve(ctx context.Context, from kv.NodeID, msg []byte) ([]byte,
 		case err != nil && ctx.Err() != nil:
 			err = nil // it has nobody's decision yet
 		}
+	case Turn:
+		out = c.keep(ctx, from, q)
+	case Done:
+		c.givenBack(from, q)
+	case Hot:
+		c.heat(q.Key)
 	default:
 		err = fmt.Errorf("fastpaxos: a gateway asks for something unknown (%d)", q.Kind)
 	}

@@ -1,0 +1,435 @@
+package fastpaxos
+
+import (
+	"bytes"
+	"context"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// Turns at a row that several gateways want. Who proposes first is accepted, and that is the same gateway for as long as it has transactions: those that are far from a quorum never come
+// first. So whoever was refused makes the row hot, here and at the gateway that was faster, and transactions of a hot row take turns before they read it: at each
+// gateway in one line, and the gateways in another one, at a node that all of them choose alike, its keeper.
+//
+//	fastpaxos.FP52 (liveness): A turn is a courtesy. Nothing relies on it: who gets none proposes all the same, and every proposal is decided by the records alone. A turn ends by
+//	    itself, a keeper that does not answer is gone without, and a transaction has one turn at most, so that no two wait for each other.
+
+// Chosen by us.
+const (
+	// turnTime is how long a turn lasts at most, at a gateway and at a keeper: that of one whose client thinks, or whose gateway is gone.
+	turnTime = 2 * time.Second
+	// ownTime is for how long a gateway passes a turn on among its own transactions.
+	ownTime = 700 * time.Millisecond
+	// hotTime is how long a row is hot after somebody was refused, or had to wait.
+	hotTime = 4 * time.Second
+	// silence is for how long a keeper is not asked again that has not answered.
+	silence = 10 * time.Second
+	// inLine is how long a transaction waits for its turn at most.
+	inLine = 15 * time.Second
+	// hottest bounds the rows that a gateway knows as hot, and that a keeper has lines for.
+	hottest = 1000
+)
+
+// turn is what a transaction has when it is its turn at a row.
+type turn struct {
+	key    keys.Key
+	begun  time.Duration
+	keeper kv.NodeID // zero: none has been asked, or none has answered
+	number uint64
+	since  time.Duration // when the keeper has given it
+}
+
+// line is those of this gateway who want a row.
+type line struct {
+	now     *turn
+	waiting []chan *turn // each holds one
+}
+
+// standing is where a gateway stands in a keeper's line.
+type standing struct {
+	node    kv.NodeID
+	number  uint64
+	asked   time.Duration // when it was last there
+	here    int           // requests that wait
+	granted bool
+	since   time.Duration
+	wake    chan struct{} // holds one
+}
+
+// turns are a gateway's part in them, and a keeper's. Client.mu guards the fields.
+type turns struct {
+	number uint64
+	hot    map[string]time.Duration // until when
+	lines  map[string]*line
+	kept   map[string][]*standing // the first has the turn, or gets it
+	silent map[kv.NodeID]time.Duration
+	warned map[string]time.Duration // a row and a node that was told
+}
+
+func newTurns() turns {
+	return turns{hot: map[string]time.Duration{}, lines: map[string]*line{}, kept: map[string][]*standing{}, silent: map[kv.NodeID]time.Duration{}, warned: map[string]time.Duration{}}
+}
+
+// heat makes a row hot.
+func (c *Client) heat(k keys.Key) {
+	now := c.o.Host.Clock.Monotonic()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.turns.heat(string(k), now)
+}
+
+func (t *turns) heat(k string, now time.Duration) {
+	if len(t.hot) >= hottest {
+		for k, until := range t.hot {
+			if until < now {
+				delete(t.hot, k)
+			}
+		}
+		if len(t.hot) >= hottest {
+			return
+		}
+	}
+	t.hot[k] = now + hotTime
+}
+
+// hot is the first row that is hot of some.
+func (c *Client) hot(has func(keys.Key) bool) (first keys.Key) {
+	now := c.o.Host.Clock.Monotonic()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, until := range c.turns.hot {
+		if key := keys.Key(k); until < now {
+			delete(c.turns.hot, k)
+		} else if has(key) && (first == nil || key.Less(first)) {
+			first = key
+		}
+	}
+	return first
+}
+
+// await takes a turn at the first of the rows that is hot, unless the transaction has one.
+func (x *coordinator) await(ctx context.Context, has func(keys.Key) bool) error {
+	if x.c.o.Peers == nil || x.turn != nil {
+		return nil
+	}
+	k := x.c.hot(has)
+	if k == nil {
+		return nil
+	}
+	var err error
+	x.turn, err = x.c.take(ctx, k, x.rival)
+	return err
+}
+
+// Ended implements txn.Closer.
+func (x *coordinator) Ended() {
+	if x.turn != nil {
+		x.c.pass(x.turn)
+		x.turn = nil
+	}
+}
+
+// take waits for a turn at a row. rival is whose transaction was faster, if that is known.
+func (c *Client) take(ctx context.Context, k keys.Key, rival kv.NodeID) (*turn, error) {
+	t := &turn{key: k}
+	begun := c.o.Host.Clock.Monotonic()
+	c.mu.Lock()
+	l := c.turns.lines[string(k)]
+	if l == nil {
+		l = &line{}
+		c.turns.lines[string(k)] = l
+	}
+	if l.now == nil {
+		t.begun = begun
+		l.now = t
+		c.mu.Unlock()
+	} else {
+		mine := make(chan *turn, 1)
+		l.waiting = append(l.waiting, mine)
+		c.mu.Unlock()
+		var err error
+		if t, err = c.inLine(ctx, l, mine, begun); err != nil {
+			return nil, err
+		}
+	}
+	if t.keeper == 0 {
+		c.atKeeper(ctx, t, rival)
+	}
+	return t, ctx.Err()
+}
+
+func (c *Client) inLine(ctx context.Context, l *line, mine chan *turn, begun time.Duration) (*turn, error) {
+	for {
+		tick := c.o.Host.Clock.NewTimer(turnTime / 8)
+		select {
+		case t := <-mine:
+			tick.Stop()
+			return t, nil
+		case <-ctx.Done():
+		case <-tick.C():
+		}
+		tick.Stop()
+		now := c.o.Host.Clock.Monotonic()
+		c.mu.Lock()
+		at := slices.Index(l.waiting, mine)
+		switch {
+		case at < 0: // it is passed on to this one at this moment
+			c.mu.Unlock()
+			t := <-mine
+			if err := ctx.Err(); err != nil {
+				c.pass(t)
+				return nil, err
+			}
+			return t, nil
+		case ctx.Err() != nil:
+			l.waiting = slices.Delete(l.waiting, at, at+1)
+			c.mu.Unlock()
+			return nil, ctx.Err()
+		case at == 0 && l.now.begun > 0 && now-l.now.begun > turnTime, now-begun > inLine:
+			// The one before takes too long.
+			t := &turn{key: l.now.key, begun: now}
+			l.waiting, l.now = slices.Delete(l.waiting, at, at+1), t
+			c.mu.Unlock()
+			return t, nil
+		}
+		c.mu.Unlock()
+	}
+}
+
+// pass gives a turn to the next one.
+func (c *Client) pass(t *turn) {
+	now := c.o.Host.Clock.Monotonic()
+	c.mu.Lock()
+	l := c.turns.lines[string(t.key)]
+	if l == nil || l.now != t {
+		l = nil // somebody else has it, as it took too long
+	}
+	back := t.keeper
+	if l != nil {
+		if len(l.waiting) == 0 {
+			delete(c.turns.lines, string(t.key))
+		} else {
+			next := &turn{key: t.key, begun: now}
+			if t.keeper != 0 && now-t.since < ownTime {
+				next.keeper, next.number, next.since, back = t.keeper, t.number, t.since, 0
+			}
+			l.now = next
+			l.waiting[0] <- next
+			l.waiting = l.waiting[1:]
+		}
+	}
+	c.mu.Unlock()
+	if back != 0 {
+		ask := &Ask{Kind: Done, Key: t.key, Number: t.number}
+		if back == c.o.NodeID() {
+			c.givenBack(back, ask)
+			return
+		}
+		c.o.Host.Group.Go(func(ctx context.Context) { _, _ = c.ask(ctx, back, roundTime, ask) })
+	}
+}
+
+// keeper is the node where gateways take turns at a row: one of the range's voters, the same one for all that can reach it.
+func (c *Client) keeper(ctx context.Context, k keys.Key) kv.NodeID {
+	info, err := c.o.Sender.Range(ctx, k, false)
+	if err != nil {
+		return 0
+	}
+	var nodes []kv.NodeID
+	for _, r := range info.Desc.Replicas {
+		if r.Type == kv.Voter {
+			nodes = append(nodes, r.Node)
+		}
+	}
+	if len(nodes) == 0 {
+		return 0
+	}
+	slices.Sort(nodes)
+	h := fnv.New32a()
+	_, _ = h.Write(k)
+	at := int(h.Sum32() % uint32(len(nodes)))
+	now := c.o.Host.Clock.Monotonic()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for range nodes {
+		if now >= c.turns.silent[nodes[at]] {
+			return nodes[at]
+		}
+		at = (at + 1) % len(nodes)
+	}
+	return 0
+}
+
+// atKeeper waits until the keeper of a row gives this gateway the turn. If it does not answer, the turn is one at this gateway only.
+func (c *Client) atKeeper(ctx context.Context, t *turn, rival kv.NodeID) {
+	to := c.keeper(ctx, t.key)
+	if to == 0 {
+		c.turnBegins(t)
+		return
+	}
+	begun := c.o.Host.Clock.Monotonic()
+	c.mu.Lock()
+	c.turns.number++
+	ask := &Ask{Kind: Turn, Key: t.key, Number: c.turns.number, Rival: rival}
+	t.begun = 0 // it has not begun
+	c.mu.Unlock()
+	given := false
+	for !given && ctx.Err() == nil && c.o.Host.Clock.Monotonic()-begun < inLine {
+		told, err := &Told{}, error(nil)
+		if to == c.o.NodeID() {
+			*told = c.keep(ctx, to, ask)
+		} else if told, err = c.ask(ctx, to, roundTime+patience, ask); err != nil {
+			if ctx.Err() == nil {
+				c.mu.Lock()
+				c.turns.silent[to] = c.o.Host.Clock.Monotonic() + silence
+				c.mu.Unlock()
+			}
+			break
+		}
+		if told.Waiting {
+			c.heat(t.key)
+		}
+		given = told.Granted
+	}
+	c.mu.Lock()
+	t.keeper, t.number, t.since = to, ask.Number, c.o.Host.Clock.Monotonic() // also if it was not given: it is given back
+	c.mu.Unlock()
+	c.turnBegins(t)
+	if ctx.Err() != nil {
+		c.pass(t)
+	}
+}
+
+func (c *Client) turnBegins(t *turn) {
+	now := c.o.Host.Clock.Monotonic()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.begun = now
+}
+
+// keep answers a gateway that wants a turn: that it has it, or after a while that it has to wait.
+func (c *Client) keep(ctx context.Context, from kv.NodeID, q *Ask) (out Told) {
+	k := string(q.Key)
+	now := c.o.Host.Clock.Monotonic()
+	if q.Rival != 0 {
+		c.warn(q.Key, q.Rival, now)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var me *standing
+	for _, s := range c.turns.kept[k] {
+		if s.node == from && s.number == q.Number {
+			me = s
+		}
+	}
+	if me == nil {
+		if len(c.turns.kept) >= hottest && c.turns.kept[k] == nil {
+			for k := range c.turns.kept {
+				c.turns.advance(k, now)
+			}
+			if len(c.turns.kept) >= hottest {
+				return Told{Granted: true}
+			}
+		}
+		me = &standing{node: from, number: q.Number, wake: make(chan struct{}, 1)}
+		c.turns.kept[k] = append(c.turns.kept[k], me)
+	}
+	me.here++
+	defer func() { me.here-- }()
+	for until := now + patience; ; {
+		me.asked = now
+		c.turns.advance(k, now)
+		all := c.turns.kept[k]
+		switch {
+		case len(all) > 0 && all[0] == me:
+			if !me.granted {
+				me.granted, me.since = true, now
+			}
+			return Told{Granted: true, Waiting: len(all) > 1}
+		case !slices.Contains(all, me):
+			return Told{Granted: true} // it has had its turn
+		case now >= until || ctx.Err() != nil:
+			return Told{Waiting: true}
+		}
+		c.mu.Unlock()
+		tick := c.o.Host.Clock.NewTimer(patience / 4)
+		select {
+		case <-me.wake:
+		case <-tick.C():
+		case <-ctx.Done():
+		}
+		tick.Stop()
+		now = c.o.Host.Clock.Monotonic()
+		c.mu.Lock()
+	}
+}
+
+// advance drops those at the head of a line whose turn is over, or who do not ask any more.
+func (t *turns) advance(k string, now time.Duration) {
+	all := t.kept[k]
+	for len(all) > 0 {
+		s := all[0]
+		if s.granted && now-s.since <= turnTime || !s.granted && (s.here > 0 || now-s.asked <= turnTime/2) {
+			break
+		}
+		all = all[1:]
+	}
+	if len(all) == 0 {
+		delete(t.kept, k)
+		return
+	}
+	t.kept[k] = all
+	if s := all[0]; !s.granted {
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// givenBack ends a turn at its keeper.
+func (c *Client) givenBack(from kv.NodeID, q *Ask) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := string(q.Key)
+	c.turns.kept[k] = slices.DeleteFunc(c.turns.kept[k], func(s *standing) bool { return s.node == from && s.number == q.Number })
+	c.turns.advance(k, c.o.Host.Clock.Monotonic())
+}
+
+// warn tells a gateway that others want a row that it has written.
+func (c *Client) warn(k keys.Key, rival kv.NodeID, now time.Duration) {
+	if rival == c.o.NodeID() {
+		c.heat(k)
+		return
+	}
+	id := string(append(bytes.Clone(k), byte(rival>>24), byte(rival>>16), byte(rival>>8), byte(rival)))
+	c.mu.Lock()
+	if len(c.turns.warned) >= hottest {
+		for id, until := range c.turns.warned {
+			if until < now {
+				delete(c.turns.warned, id)
+			}
+		}
+	}
+	again := now < c.turns.warned[id] || len(c.turns.warned) >= hottest
+	if !again {
+		c.turns.warned[id] = now + hotTime/4
+	}
+	c.mu.Unlock()
+	if !again {
+		c.o.Host.Group.Go(func(ctx context.Context) { _, _ = c.ask(ctx, rival, roundTime, &Ask{Kind: Hot, Key: k}) })
+	}
+}
+
+// gatewayOf is whose gateway has drawn a timestamp, zero if that is not known (fastpaxos.FP20).
+func gatewayOf(at clock.Timestamp) kv.NodeID {
+	if at.Logical>>31 == 0 {
+		return 0
+	}
+	return kv.NodeID(at.Logical >> 16 & (1<<15 - 1))
+}

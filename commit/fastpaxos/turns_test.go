@@ -1,0 +1,112 @@
+package fastpaxos
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// TestTurns: turns at a hot row end though nobody gives them back, and without a keeper there are none.
+func TestTurns(t *testing.T) {
+	k := keys.Key("k")
+	run := func(name string, f func(t *testing.T, w *lab, gs []*gateway)) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLab(41)
+				var gs []*gateway
+				for i := range 5 {
+					g := w.gateway(41, i+1)
+					g.client.heat(k)
+					gs = append(gs, g)
+				}
+				f(t, w, gs)
+				stop(gs...)
+			})
+		})
+	}
+	// keeper is the gateway that has the line, other one that has not.
+	keeper := func(t *testing.T, gs []*gateway) (keeper, other, third *gateway) {
+		id := int(gs[0].client.keeper(t.Context(), k))
+		return gs[id-1], gs[id%5], gs[(id+1)%5]
+	}
+	take := func(t *testing.T, g *gateway, least, most time.Duration) *turn {
+		t.Helper()
+		begun := time.Now()
+		got, err := g.client.take(t.Context(), k, 0)
+		if took := time.Since(begun); err != nil || took < least || took > most {
+			t.Errorf("it took %s (%v), want %s to %s", took, err, least, most)
+		}
+		return got
+	}
+	run("in order", func(t *testing.T, _ *lab, gs []*gateway) {
+		_, a, b := keeper(t, gs)
+		first := take(t, a, 0, 300*time.Millisecond)
+		time.AfterFunc(time.Second, func() { a.client.pass(first) })
+		b.client.pass(take(t, b, 900*time.Millisecond, 1500*time.Millisecond))
+	})
+	run("the gateway whose turn it is is gone", func(t *testing.T, _ *lab, gs []*gateway) {
+		_, a, b := keeper(t, gs)
+		take(t, a, 0, 300*time.Millisecond)
+		a.cancel()
+		b.client.pass(take(t, b, turnTime-300*time.Millisecond, turnTime+600*time.Millisecond))
+	})
+	run("the transaction before does not end", func(t *testing.T, _ *lab, gs []*gateway) {
+		_, a, _ := keeper(t, gs)
+		first := take(t, a, 0, 300*time.Millisecond)
+		second := take(t, a, turnTime-300*time.Millisecond, turnTime+turnTime/4+600*time.Millisecond)
+		a.client.pass(first) // it has lost its turn by now
+		a.client.pass(second)
+	})
+	run("who does not wait any more", func(t *testing.T, _ *lab, gs []*gateway) {
+		_, a, b := keeper(t, gs)
+		first := take(t, a, 0, 300*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		for _, g := range []*gateway{a, b} {
+			if _, err := g.client.take(ctx, k, 0); err == nil {
+				t.Error("it has got a turn")
+			}
+		}
+		cancel()
+		a.client.pass(first)
+		b.client.pass(take(t, b, 0, turnTime))
+	})
+	run("the keeper is gone", func(t *testing.T, _ *lab, gs []*gateway) {
+		dead, a, _ := keeper(t, gs)
+		dead.cancel()
+		a.client.pass(take(t, a, roundTime, roundTime+patience+10*time.Millisecond))
+		a.client.pass(take(t, a, 0, 300*time.Millisecond)) // at another keeper
+	})
+	run("rows are hot for a while", func(t *testing.T, _ *lab, gs []*gateway) {
+		has := func(k keys.Key) bool { return true }
+		if gs[0].client.hot(has) == nil {
+			t.Error("the row is not hot")
+		}
+		time.Sleep(hotTime + time.Second)
+		if k := gs[0].client.hot(has); k != nil {
+			t.Errorf("%s is hot", k)
+		}
+	})
+	run("nothing is left", func(t *testing.T, _ *lab, gs []*gateway) {
+		keeper, a, b := keeper(t, gs)
+		for i := range 3 {
+			for _, g := range []*gateway{keeper, a, b} {
+				if _, err := g.run(t.Context(), func(x *coordinator, tx *kv.Txn) error {
+					return appendTo(t.Context(), x, tx, fmt.Sprint(g.id, i), "k")
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		time.Sleep(time.Second)
+		for _, g := range gs {
+			if n, m := len(g.client.turns.lines), len(g.client.turns.kept); n+m > 0 {
+				t.Errorf("gateway %d has %d lines, and keeps %d", g.id, n, m)
+			}
+		}
+	})
+}
