@@ -306,6 +306,9 @@ func (t *Txn) refusedElsewhere(err error) error {
 	switch {
 	case errors.As(err, &tooOld):
 		return t.restage(tooOld.Actual)
+	case errors.As(err, &retry) && retry.Reason == kv.RetrySerializable:
+		// A row that the transaction has read was written since: no later timestamp helps.
+		return t.core.Fail(transaction.ReadChanged, err, true)
 	case errors.As(err, &retry):
 		return t.restage(retry.WriteTimestamp)
 	case errors.As(err, &aborted):

@@ -316,7 +316,7 @@ func (x *coordinator) options(ctx context.Context, t *kv.Txn, writes []transacti
 	}
 	for i := range rows {
 		if t.MinTimestamp.Forward(x.since).Less(rows[i].Last) {
-			return nil, nil, &kv.WriteTooOldError{Key: rows[i].Key, Actual: rows[i].Last}
+			return nil, nil, &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: rows[i].Last.Next()}
 		}
 		x.see(&rows[i])
 	}
@@ -494,6 +494,7 @@ func (x *coordinator) Write(ctx context.Context, t *kv.Txn, writes []transaction
 	c.mu.Unlock()
 	begun := c.o.Host.Clock.Monotonic()
 	out, err := a.run(ctx)
+	var tooOld *kv.WriteTooOldError
 	switch {
 	case isOther(err):
 		// The change may have found the write, and the transaction committed.
@@ -519,7 +520,11 @@ func (x *coordinator) Write(ctx context.Context, t *kv.Txn, writes []transaction
 		return &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: t.WriteTimestamp.Next().Forward(c.o.Clock.Now())}
 	case out == Rejected:
 		c.ended(ctx, options, ks, false)
-		return x.refused(ctx, a, t.WriteTimestamp)
+		if err := x.refused(ctx, a, t.WriteTimestamp); !errors.As(err, &tooOld) {
+			return err
+		}
+		// Its options replace what it has read, at whichever timestamp: it has to read again.
+		return &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: tooOld.Actual.Next()}
 	}
 	return err
 }

@@ -986,8 +986,8 @@ func TestUnreadRow(t *testing.T) {
 			_, err := x.Decide(t.Context(), &kv.Txn{TxnMeta: kv.TxnMeta{ID: kv.TxnID{3}, MinTimestamp: begun}}, []transaction.Write{{Key: keys.Key("b"), Value: []byte("y")}}, clock.Timestamp{})
 			return err
 		}
-		var tooOld *kv.WriteTooOldError
-		if err := decide(begun); !errors.As(err, &tooOld) {
+		var again *kv.TxnRetryError
+		if err := decide(begun); !errors.As(err, &again) {
 			t.Errorf("it overwrites what it has not seen: %v", err)
 		}
 		x.Restarted(false)

@@ -12,7 +12,7 @@ import (
 	"meridian/kv"
 )
 
-// Turns at a row that several gateways want. Who proposes first is accepted, and that is the same gateway for as long as it has transactions: those that are far from a quorum never come
+// Turns at a row that several gateways want. The gateway that proposes first is accepted, and it is the same one for as long as it has transactions: those that are far from a quorum never come
 // first. So whoever was refused makes the row hot, here and at the gateway that was faster, and transactions of a hot row take turns before they read it: at each
 // gateway in one line, and the gateways in another one, at a node that all of them choose alike, its keeper.
 //

@@ -281,5 +281,8 @@ func TestProtocolUnderLoad(t *testing.T) {
 			t.Errorf("%d rows are in the index with what they have", n)
 		}
 		t.Logf("own %v, shared %v, longest pair %v", own, shared, longest)
+		if slow := max(longest[0], longest[1], longest[2]); slow > 15*time.Second {
+			t.Errorf("two updates took %v", slow)
+		}
 	})
 }
