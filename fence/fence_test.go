@@ -264,6 +264,7 @@ func TestTell(t *testing.T) {
 		if err := self.Tell(limit, d, position); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("nobody was reached, and Tell says %v", err)
 		}
+		synctest.Wait()
 		nodes[2] = addrs["n2"]
 		if err := self.Tell(ctx, d, position); err != nil {
 			t.Fatal(err)
@@ -271,12 +272,14 @@ func TestTell(t *testing.T) {
 		if at := second.register.Get(3); at.Position < position || at.Start != self.Own() {
 			t.Fatalf("the peer has heard %+v of %d", at, position)
 		}
+		synctest.Wait()
 		nodes[2] = nil
 		begun := time.Now()
 		if err := self.Tell(ctx, d, position); err != nil || time.Since(begun) > 0 {
 			t.Fatalf("what was told is told again: %v after %s", err, time.Since(begun))
 		}
 		// Another start of this node was recorded at the peer: this one is not heard any more.
+		synctest.Wait()
 		nodes[1] = addrs["n1"]
 		first.register.Hearsay(3, "", Start{self.Own().Number + 1, 99}, 1)
 		more, cancel := context.WithTimeout(ctx, 10*time.Second)
