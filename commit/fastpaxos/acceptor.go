@@ -211,7 +211,8 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	case End:
 		if out := r.Outcome(q.Option.Name); out == Undecided || out == Past && q.Committed {
 			r.end(&q.Option, q.Committed)
-			promise = len(q.Option.Keys) > 1 // that somebody who asks will be told
+			// Somebody who asks will be told; and a transaction's record may go when a quorum has answered.
+			promise = len(q.Option.Keys) > 1 || q.Option.Anchor != nil
 		} else if len(q.Option.Keys) == 0 {
 			r.heard(q.Option.Name)
 			promise = false
