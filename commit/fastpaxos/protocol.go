@@ -23,7 +23,7 @@ import (
 type ProtocolOptions struct {
 	// Columns knows the form of rows.
 	Columns Columns
-	// Finishers decide transactions when a range gets another protocol. That of kv.FastPaxos is an Ender.
+	// Finishers decide transactions when a range gets another protocol. The Finisher of kv.FastPaxos is an Ender and a Mender.
 	Finishers func() commit.Finishers
 }
 
@@ -197,7 +197,7 @@ func (r *Record) catchUp() {
 const enders = 16
 
 // settle ends all transactions with outstanding options in a sealed range, before it has another protocol: nobody could ask it about them
-// afterwards (fastpaxos.FP11). That has been folded, so the base has all.
+// afterwards (fastpaxos.FP11). The range has been folded, so the base has all.
 func settle(ctx context.Context, o *ProtocolOptions, f *rangeserver.Folding) error {
 	sides, err := sidesOf(f.Base, f.Desc.Span())
 	if err != nil || len(sides) == 0 {
