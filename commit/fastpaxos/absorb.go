@@ -19,6 +19,8 @@ const (
 	// settled is how old the newest outcome of a record is, at least, when the record is dropped: options up to then are past from then on, whichever record of the
 	// range they are for. A transaction with a record commits at a timestamp that may be as old as itself.
 	settledFor = 2 * time.Minute
+	// looked is how many keys of the base a Tend looks at for records with something outstanding.
+	looked = 2048
 )
 
 // Final gives versions that the base lacks, about as many as have max bytes. A version that was executed is final (fastpaxos.FP42).
@@ -59,6 +61,9 @@ func (a *Acceptor) Absorbed(k keys.Key, at clock.Timestamp) {
 
 // Tend drops what need not be kept, as of now. It looks at a part of the records each time.
 func (a *Acceptor) Tend(src engine.Reader, now clock.Timestamp) error {
+	if err := a.inherited(src); err != nil {
+		return err
+	}
 	rd := mvcc.NewReader(src)
 	defer rd.Close()
 	least := a.floor
@@ -96,6 +101,41 @@ func (a *Acceptor) Tend(src engine.Reader, now clock.Timestamp) error {
 		a.fx.Persist = append(a.fx.Persist, Write{Record: &Record{Floor: a.floor}})
 	}
 	return nil
+}
+
+// begin tells an acceptor of a new generation, or one that was stopped, the span of its range.
+func (a *Acceptor) begin(src engine.Reader, span keys.Span) {
+	if a.bare = bare(src, span); !a.bare {
+		a.left = keys.RangeLocalSpan(span.Start, span.End)
+	}
+}
+
+// inherited finds records that the generation has begun with, and that have votes, or updates that are not a version yet, before anybody asks for them: the
+// gateway of such a vote may be gone, and nobody may ever write the row again (fastpaxos.FP26).
+func (a *Acceptor) inherited(src engine.Reader) error {
+	if a.left.Start == nil {
+		return nil
+	}
+	it, err := src.NewIter(engine.IterOptions{Lower: a.left.Start, Upper: a.left.End})
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	ok := it.First()
+	for n := 0; ok && n < looked; ok, n = it.Next(), n+1 {
+		s, err := sideOf(it)
+		if err != nil {
+			return err
+		}
+		if s != nil && len(s.Votes)+len(s.Added) > 0 {
+			a.order.ReplaceOrInsert(string(s.key))
+		}
+	}
+	if a.left.Start = nil; ok {
+		k, _ := it.Key()
+		a.left.Start = slices.Clone(k)
+	}
+	return it.Error()
 }
 
 // next are the keys that are looked at now.

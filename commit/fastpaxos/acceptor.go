@@ -97,8 +97,9 @@ type Acceptor struct {
 	// floor is at or above all that was read, written or rejected in earlier generations, under whichever protocol; or a record that was the base's
 	// again, and was dropped, had it.
 	floor clock.Timestamp
-	// bare says that the base has nothing next to any row.
+	// bare says that the base has nothing next to any row; left is where Tend has yet to look for records that it has.
 	bare bool
+	left keys.Span
 	// size is about how many bytes the delta has.
 	size int64
 	// fresh are records whose version the base may lack; tended is where Tend goes on.

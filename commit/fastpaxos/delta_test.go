@@ -459,3 +459,41 @@ func TestTend(t *testing.T) {
 		}
 	}
 }
+
+// TestTendInherited: options that were outstanding when the generation began are looked after, though nobody asks for their rows in it, however many other rows have something next to them.
+func TestTendInherited(t *testing.T) {
+	s := newStore(t)
+	x := recent(physical(10), 9)
+	all := reports{}
+	for i := range looked {
+		o := recent(physical(10), 9)
+		all[fmt.Sprintf("b%05d", i)] = with(numbered(), func(r *Record) { r.end(&o, true) })
+	}
+	for _, k := range []string{"a", "c"} {
+		x.Keys = []keys.Key{rowKey(k), rowKey("z")}
+		all[k] = with(old(), votes(Accepted, x))
+	}
+	s.fold(all, all)
+	w := &deltaWorld{t: t, s: s, c: &deltaCount{}}
+	w.a = w.restored(nil)
+	w.a.begin(s.e, s.desc.Span())
+	var got []string
+	for range 3 {
+		w.a.overdue = nil
+		if err := w.a.Tend(s.e, wall(now+int64(overdueElsewhere)+int64(time.Minute))); err != nil {
+			t.Fatal(err)
+		}
+		w.effects(nil)
+		got = got[:0]
+		for _, i := range w.a.overdue {
+			got = append(got, fmt.Sprint(i.key, i.option != nil))
+		}
+	}
+	want := []string{fmt.Sprint(rowKey("a"), true), fmt.Sprint(rowKey("c"), true)}
+	if !slices.Equal(got, want) {
+		t.Errorf("found %v, want %v", got, want)
+	}
+	if n := len(w.a.records); n > 8 {
+		t.Errorf("%d records are kept", n)
+	}
+}

@@ -24,7 +24,7 @@ func acceptors(o *ProtocolOptions) *acceptor.Protocol[*Acceptor, Request, Reply,
 			a := NewAcceptor(QuorumsIn(g.Desc()), o.Columns, nil, last)
 			a.floor = g.Generation().Floor
 			a.Restore(delta)
-			a.bare = bare(g.Engine(), g.Desc().Span())
+			a.begin(g.Engine(), g.Desc().Span())
 			return a
 		},
 		Load: func(a *Acceptor, src engine.Reader, k keys.Key) error {
@@ -172,22 +172,29 @@ func sidesOf(src engine.Reader, span keys.Span) (out []side, err error) {
 	}
 	defer it.Close()
 	for ok := it.First(); ok; ok = it.Next() {
-		k, _ := it.Key()
-		addr, name, err := keys.DecodeProtocolKey(k)
-		if err != nil || string(name) != sideName {
-			continue
-		}
-		v, err := it.Value()
+		s, err := sideOf(it)
 		if err != nil {
 			return nil, err
 		}
-		s, err := decodeSide(bytes.Clone(addr), v)
-		if err != nil {
-			return nil, err
+		if s != nil {
+			out = append(out, *s)
 		}
-		out = append(out, *s)
 	}
 	return out, it.Error()
+}
+
+// sideOf reads the protocol key at an iterator, nil if that is at something else.
+func sideOf(it *engine.Iterator) (*side, error) {
+	k, _ := it.Key()
+	addr, name, err := keys.DecodeProtocolKey(k)
+	if err != nil || string(name) != sideName {
+		return nil, nil
+	}
+	v, err := it.Value()
+	if err != nil {
+		return nil, err
+	}
+	return decodeSide(bytes.Clone(addr), v)
 }
 
 // onBase is a record as the range's replicated data has it; s is what is next to the row, nil if there is nothing.
