@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -585,5 +586,50 @@ func TestLook(t *testing.T) {
 		if got := text(l, err); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.q, got, c.want)
 		}
+	}
+}
+
+// TestSafeInAnyOrder: an option that a fast quorum has accepted in the latest ballot is kept whichever replicas report, in whichever order, and whatever replicas say that are still in an earlier ballot.
+func TestSafeInAnyOrder(t *testing.T) {
+	dice := rand.New(rand.NewPCG(1, 2))
+	learned := 0
+	for range 20_000 {
+		q := QuorumsOf([]int{3, 5, 7}[dice.IntN(3)])
+		ballots := []Ballot{{}, {Round: 1, Master: 4, Fast: true}, {Round: 2, Master: 3, Fast: true}}
+		all := make([]*Record, q.Replicas)
+		for i := range all {
+			all[i] = old()
+			all[i].Accepted = ballots[min(2, dice.IntN(8))]
+			all[i].Promised = all[i].Accepted
+			for n := range int64(2) {
+				if v := []Verdict{Undecided, Accepted, Accepted, Accepted, Rejected}[dice.IntN(5)]; v != Undecided {
+					votes(v, physical(10+n))(all[i])
+				}
+			}
+		}
+		quorum := make([]*Record, 0, q.Replicas)
+		for _, i := range dice.Perm(q.Replicas)[:q.Classic+dice.IntN(q.Replicas-q.Classic+1)] {
+			quorum = append(quorum, all[i])
+		}
+		state, free := safe(quorum, q)
+		last := all[0].Accepted
+		for _, r := range all {
+			last = last.later(r.Accepted)
+		}
+		for n := range int64(2) {
+			for _, verdict := range []Verdict{Accepted, Rejected} {
+				o := physical(10 + n)
+				if count(all, last, o.Name, verdict) < q.Fast {
+					continue
+				}
+				learned++
+				if v := state.vote(o.Name); v == nil || v.Verdict != verdict || slices.ContainsFunc(free, func(f Option) bool { return f.Name == o.Name }) {
+					t.Fatalf("%d replicas: %s was learned as %s in %v; %d report %s, free %v", q.Replicas, o.At, verdict, last, len(quorum), show(state), free)
+				}
+			}
+		}
+	}
+	if t.Logf("%d were learned", learned); learned < 1000 {
+		t.Error("these are too few")
 	}
 }

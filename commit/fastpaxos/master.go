@@ -24,15 +24,11 @@ func safe(reports []*Record, q Quorums) (state *Record, free []Option) {
 		enough := q.common(len(reports))
 		var seen []Name
 		for _, r := range reports {
+			if r.Accepted != lead.Accepted {
+				continue
+			}
 			for i := range r.Votes {
 				v := &r.Votes[i]
-				if r.Accepted != lead.Accepted {
-					// It may have come to a majority through an earlier master, or be new to all.
-					if !v.Fixed && !slices.Contains(seen, v.Name) && state.vote(v.Name) == nil {
-						seen, free = append(seen, v.Name), append(free, v.Option)
-					}
-					continue
-				}
 				if v.Fixed || slices.Contains(seen, v.Name) {
 					continue
 				}
@@ -44,6 +40,14 @@ func safe(reports []*Record, q Quorums) (state *Record, free []Option) {
 					state.Votes = append(state.Votes, Vote{Option: v.Option, Verdict: Rejected})
 				default:
 					free = append(free, v.Option)
+				}
+			}
+		}
+		// An option of an earlier ballot may have come to a majority through an earlier master, or be new to all; or it is in this ballot, too, and counts there.
+		for _, r := range reports {
+			for i := range r.Votes {
+				if v := &r.Votes[i]; r.Accepted != lead.Accepted && !v.Fixed && !slices.Contains(seen, v.Name) && state.vote(v.Name) == nil {
+					seen, free = append(seen, v.Name), append(free, v.Option)
 				}
 			}
 		}
