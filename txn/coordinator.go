@@ -57,6 +57,12 @@ type Closer interface {
 	Ended()
 }
 
+// Reader is a Coordinator that compares what was read of a row with what it replaces, when the row is written (txn.MP6).
+type Reader interface {
+	// HasRead reports whether this attempt of the transaction has read a row.
+	HasRead(k keys.Key) bool
+}
+
 // ReadOptions say how keys are read.
 type ReadOptions struct {
 	Lock kv.LockStrength

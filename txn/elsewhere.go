@@ -31,15 +31,40 @@ import (
 // the square of the number.
 const maxElsewhere = 1024
 
-// foreign says which keys are in ranges of other protocols; nil: none are known.
+// foreign says which keys that are written are in ranges of other protocols; nil: none are known. The caller asks stays afterwards.
 func (t *Txn) foreign() func(keys.Key) bool {
-	if (t.others == nil || len(t.others.regions) == 0) && !t.db.meetsOthers() {
+	if (t.others == nil || len(t.others.regions)+len(t.others.coordinators) == 0) && !t.db.meetsOthers() {
 		return nil
 	}
 	return func(k keys.Key) bool {
 		t.expect(k)
-		return t.protocol(k) != kv.Leader
+		p := t.protocol(k)
+		if t.others != nil {
+			t.others.stays(k, p)
+		}
+		return p != kv.Leader
 	}
+}
+
+// stays takes in that a key is about to be written under a protocol.
+func (o *others) stays(k keys.Key, p kv.Protocol) {
+	for i := range o.coordinators {
+		c := &o.coordinators[i]
+		if c.protocol == p {
+			continue
+		}
+		if r, ok := c.Coordinator.(Reader); ok && r.HasRead(k) {
+			o.moved = true
+		}
+	}
+}
+
+// stays fails the attempt if a row that is written was read under another protocol than it has now (txn.MP6).
+func (t *Txn) stays() error {
+	if t.others != nil && t.others.moved {
+		return t.core.Fail(transaction.ProtocolChanged, nil, true)
+	}
+	return nil
 }
 
 // overlapping returns the protocol of a region that a span overlaps.
@@ -80,7 +105,11 @@ func (t *Txn) takeElsewhere() error {
 	if err := t.divisible(); err != nil {
 		return err
 	}
-	if writes := t.core.TakeElsewhere(f); t.others != nil {
+	writes := t.core.TakeElsewhere(f)
+	if err := t.stays(); err != nil {
+		return err
+	}
+	if t.others != nil {
 		t.others.writes, t.others.durable = writes, clock.Timestamp{}
 		return t.others.fewEnough()
 	}

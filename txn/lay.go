@@ -13,7 +13,11 @@ func (t *Txn) Lay(ctx context.Context) (kv.TxnMeta, error) {
 		return kv.TxnMeta{}, err
 	}
 	t.beat.want = true
-	for _, b := range t.core.TakeFlush(t.foreign()) {
+	batches := t.core.TakeFlush(t.foreign())
+	if err := t.stays(); err != nil {
+		return kv.TxnMeta{}, err
+	}
+	for _, b := range batches {
 		if _, err := t.send(ctx, b, t.leader.PrepareFlush); err != nil {
 			// The buffer is empty, and only a part of it was sent.
 			if t.core.Broken() == nil {

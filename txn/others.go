@@ -26,8 +26,8 @@ import (
 //	    have found the write, ended the transaction and made the write an ordinary version, which no protocol takes for a provisional one.
 //	    If the record is not there either, and is old enough to have been swept, the outcome is unknown.
 //	    Nobody else but the gateway acts on an answer without the record (commit.Finish).
-//	txn.MP6 (no lost update): A write that a Coordinator has had does not go to another protocol: only that Coordinator knows what was read of the row before. If the range has
-//	    another protocol by then, the transaction begins again. A Coordinator that is given a write of a row that it has not read does not know what was read in the leader's range
+//	txn.MP6 (no lost update): A write that a Coordinator has had, or of a row that it has read, does not go to another protocol: only that Coordinator knows what was read of the
+//	    row before. If the range has another protocol by then, the transaction begins again. A Coordinator that is given a write of a row that it has not read does not know what was read in the leader's range
 //	    before: if the protocol promises that no update is lost, it refuses versions later than the transaction's beginning.
 //
 // Isolation: a transaction is atomic over all its ranges. Its reads and writes in the leader's ranges are as its level of isolation says. A
@@ -44,6 +44,8 @@ type others struct {
 	durable clock.Timestamp
 	// sent are the writes as they were last given to Coordinators.
 	sent []group
+	// moved says that a row that a Coordinator has read is in another protocol's range when it is written.
+	moved bool
 }
 
 // region is the part of the keyspace of a range that is not the leader's, or was not when it was met.
@@ -193,7 +195,7 @@ func (t *Txn) asks() *kv.Txn {
 func (t *Txn) restarted(fresh bool) {
 	t.leader.Restarted(fresh)
 	if t.others != nil {
-		t.others.writes, t.others.durable, t.others.sent = nil, clock.Timestamp{}, nil
+		t.others.writes, t.others.durable, t.others.sent, t.others.moved = nil, clock.Timestamp{}, nil, false
 		for i := range t.others.coordinators {
 			t.others.coordinators[i].Restarted(fresh)
 		}

@@ -164,7 +164,11 @@ func (t *Txn) flush(ctx context.Context) error {
 		return err
 	}
 	t.db.o.Probes.Reached("txn: buffer flushed early")
-	return t.launchAll(ctx, t.core.TakeFlush(t.foreign()), flightsOut)
+	batches := t.core.TakeFlush(t.foreign())
+	if err := t.stays(); err != nil {
+		return err
+	}
+	return t.launchAll(ctx, batches, flightsOut)
 }
 
 // launchAll launches batches in order, with at most out of them under way at once.

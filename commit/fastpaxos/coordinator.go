@@ -87,6 +87,12 @@ func (x *coordinator) see(w *Row) {
 	}
 }
 
+// HasRead implements txn.Reader.
+func (x *coordinator) HasRead(k keys.Key) bool {
+	_, ok := x.seen[string(k)]
+	return ok
+}
+
 // read reads rows at the nearest replicas.
 func (c *Client) read(ctx context.Context, ks []keys.Key) ([]Row, error) {
 	if len(ks) == 0 {

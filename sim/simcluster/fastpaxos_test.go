@@ -388,6 +388,75 @@ func TestNoUpdateLostToTheChange(t *testing.T) {
 	})
 }
 
+// TestStaleReadBeforeTheChange: a replica that has not heard of a change of the protocol serves a row that was written since, and the reader's range is known as the leader's when the
+// reader writes the row: the newer version is not overwritten (txn.MP6).
+func TestStaleReadBeforeTheChange(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 3, Log: logTo()})
+		replicated(t, c, 3)
+		conn := connect(t, c, 0)
+		exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY) WITH (commit_protocol = 'fast_paxos')")
+		ctx, o := context.Background(), txn.TxnOptions{Isolation: kv.ReadCommitted}
+		k := append(keys.IndexPrefix(tableIDOf(t, conn, "t"), uint32(1)), 0x90, 0)
+		other := append(slices.Clone(k), 1)
+		if err := c.TransferLease(ctx, k, 0); err != nil {
+			t.Fatal(err)
+		}
+		add := func(i int, s string, before, after func(tx *txn.Txn)) {
+			t.Helper()
+			if err := c.Node(i).DB().Run(ctx, o, func(ctx context.Context, tx *txn.Txn) error {
+				before(tx)
+				v, err := tx.Get(ctx, k, kv.Exclusive, kv.Block)
+				if err != nil {
+					return err
+				}
+				var b txn.WriteBatch
+				b.Put(k, append(v, s...))
+				if err := tx.Write(ctx, &b); err != nil {
+					return err
+				}
+				after(tx)
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+		}
+		nothing := func(*txn.Txn) {}
+		add(2, "a", nothing, nothing)
+		time.Sleep(time.Second)
+		attempts := 0
+		add(2, "c", func(tx *txn.Txn) {
+			if attempts++; attempts > 1 {
+				return
+			}
+			c.Network.Isolate(c.Machines[2].Name)
+			exec(t, conn, "ALTER TABLE t SET (commit_protocol = 'leader')")
+			add(0, "b", nothing, nothing)
+			tx.BeginStatement()
+		}, func(tx *txn.Txn) {
+			if attempts > 1 {
+				return
+			}
+			c.Network.HealAll()
+			time.Sleep(2 * time.Second)
+			tx.BeginStatement()
+			if _, err := tx.Get(ctx, other, kv.Exclusive, kv.Block); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := c.Node(0).DB().Run(ctx, o, func(ctx context.Context, tx *txn.Txn) error {
+			v, err := tx.Get(ctx, k, kv.NoLock, kv.Block)
+			if err == nil && (string(v) != "abc" || attempts != 2) {
+				t.Errorf("%q after %d attempts", v, attempts)
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestFastPaxosPredicts: EXPLAIN shows the commit protocol with its quorums and predicts one round to the fourth nearest of five, from each region, and no round for reads at the nearest
 // replica; so many take place. With a region down it predicts the round trip to the quorum that is left.
 func TestFastPaxosPredicts(t *testing.T) {
