@@ -319,8 +319,11 @@ func (r *Record) sweep() {
 		switch out := r.Outcome(v.Name); {
 		case out == Accepted || out == Rejected:
 			r.end(&v.Option, out == Accepted)
+		case v.Verdict == Accepted && v.At == r.Base.At && v.Anchor == nil:
+			// It is the version, which was found in the base. A recovery by those that have heard no more must not decide against it.
+			r.end(&v.Option, true)
 		case v.At.LessEq(r.Base.At):
-			// All options of its transaction have ended, or its record is known.
+			// All options of its transaction have ended, or a quorum that has accepted the version knows its outcome, or its record does.
 			r.dropVote(i)
 		default:
 			i++

@@ -140,15 +140,7 @@ func (c *Client) Finish(ctx context.Context, o *Option, known map[string]Verdict
 	}); err != nil {
 		return false, err
 	}
-	committed = len(learned) > 0
-	for i := range learned {
-		committed = committed && learned[i].Verdict == Accepted
-	}
-	for i := range learned {
-		if learned[i].Ended {
-			committed = learned[i].Verdict == Accepted
-		}
-	}
+	committed = finished(learned)
 	var qs []*Request
 	whole := len(known) == 0
 	for i := range learned {
@@ -166,6 +158,20 @@ func (c *Client) Finish(ctx context.Context, o *Option, known map[string]Verdict
 		c.close(ctx, qs)
 	}
 	return committed, nil
+}
+
+// finished reports whether a transaction has committed, all of whose options are decided. One whose record knows the outcome says it for all: others may be forgotten.
+func finished(learned []Learned) (committed bool) {
+	committed = len(learned) > 0
+	for i := range learned {
+		committed = committed && learned[i].Verdict == Accepted
+	}
+	for i := range learned {
+		if learned[i].Ended {
+			committed = learned[i].Verdict == Accepted
+		}
+	}
+	return committed
 }
 
 // learn has an option decided by a master, which rejects it if no acceptor knows it, or learns what became of it in a range that has another protocol by now (fastpaxos.FP11).
