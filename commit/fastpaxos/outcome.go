@@ -2,6 +2,7 @@ package fastpaxos
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"meridian/clock"
@@ -129,16 +130,30 @@ func (c *Client) close(ctx context.Context, qs []*Request) {
 // Finish implements Ender (fastpaxos.FP23).
 func (c *Client) Finish(ctx context.Context, o *Option, known map[string]Verdict) (committed bool, err error) {
 	learned := make([]Learned, len(o.Keys))
+	learn := func(i int) error {
+		var err error
+		learned[i], err = c.learn(ctx, o.Keys[i], Option{Name: o.Name, Keys: o.Keys})
+		return err
+	}
 	if err := c.all(len(o.Keys), func(i int) error {
 		if v, ok := known[string(o.Keys[i])]; ok {
 			learned[i] = Learned{Name: o.Name, Verdict: v}
 			return nil
 		}
-		var err error
-		learned[i], err = c.learn(ctx, o.Keys[i], Option{Name: o.Name, Keys: o.Keys})
-		return err
+		return learn(i)
 	}); err != nil {
 		return false, err
+	}
+	if slices.ContainsFunc(learned, func(l Learned) bool { return l.Verdict == Past }) {
+		// Past means rejected if another option has not ended by now; one that had not ended before may have, with all others, and these may have been forgotten (fastpaxos.FP6).
+		if err := c.all(len(o.Keys), func(i int) error {
+			if learned[i].stands() {
+				return learn(i)
+			}
+			return nil
+		}); err != nil {
+			return false, err
+		}
 	}
 	committed = finished(learned)
 	var qs []*Request
@@ -159,6 +174,9 @@ func (c *Client) Finish(ctx context.Context, o *Option, known map[string]Verdict
 	}
 	return committed, nil
 }
+
+// stands reports whether an option was accepted, and has not ended.
+func (l *Learned) stands() bool { return l.Verdict == Accepted && !l.Ended && l.Option != nil }
 
 // finished reports whether a transaction has committed, all of whose options are decided. One whose record knows the outcome says it for all: others may be forgotten.
 func finished(learned []Learned) (committed bool) {
