@@ -52,6 +52,8 @@
 //	    ignores the question, which costs the bound.
 //	transport.T10: A handler knows which node calls. A link says so when it is made; one that a node has made to another before it had a number of its own,
 //	    while it joined, ends as soon as it has one. All new nodes would be one to the other side otherwise.
+//	transport.T11: A small call of a class that has no link to a node yet goes by the system's, while its own is being made: that takes two round trips. It
+//	    is so only before the first link of the class: later, a link that is missing was lost, and transport.T1 holds.
 //	transport.T6: A call or stream whose link is missing goes by way of other nodes: the path is fixed by its origin, names no node twice and has
 //	    at most MaxRelays nodes, so there are no cycles; transport.T2 and transport.T4 hold along it. A node learns of a path only from
 //	    nodes that have heard from the next one lately.

@@ -116,7 +116,7 @@ func (t *Transport) call(ctx context.Context, p *peer, name string, req []byte) 
 	if len(req) > t.o.MaxFrameBytes {
 		return nil, &StatusError{Code: CodeTooLarge, Message: "transport: the request is too large"}
 	}
-	l, path, err := p.reach(ctx)
+	l, path, err := p.reach(ctx, len(req))
 	if err != nil {
 		return nil, err
 	}

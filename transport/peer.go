@@ -79,9 +79,12 @@ func (p *peer) get(ctx context.Context) (*link, error) {
 	return l, err
 }
 
-// reach returns the link or, while there is none, a path.
-func (p *peer) reach(ctx context.Context) (*link, []kv.NodeID, error) {
+// reach returns the link or, while there is none, a path, for a request of some bytes.
+func (p *peer) reach(ctx context.Context, bytes int) (*link, []kv.NodeID, error) {
 	if l := p.up.Load(); l != nil {
+		return l, nil, nil
+	}
+	if l := p.lent(bytes); l != nil {
 		return l, nil, nil
 	}
 	if p.key.node == 0 || p.t.o.MaxRelays < 0 {
@@ -140,6 +143,34 @@ func (p *peer) find(ctx context.Context, d *detour) (*link, []kv.NodeID, error) 
 			return nil, nil, ctx.Err()
 		}
 	}
+}
+
+// lentBytes bounds a request on a link that another class lends. Chosen by us: what a heartbeat can wait for.
+const lentBytes = 64 << 10
+
+// lent is the system's link to the node, for a small request while the peer's own first one is being made (transport.T11); nil: there is none, or it seems to be silent.
+func (p *peer) lent(bytes int) *link {
+	if p.key.node == 0 || p.key.class == ClassSystem || bytes > lentBytes {
+		return nil
+	}
+	t := p.t
+	t.mu.Lock()
+	system := t.peers[peerKey{node: p.key.node, class: ClassSystem}]
+	t.mu.Unlock()
+	if system == nil {
+		return nil
+	}
+	l := system.up.Load()
+	if l == nil || l.asked.Load() != 0 || l.as != t.o.NodeID() {
+		return nil
+	}
+	p.begin()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failed != nil || !p.running {
+		return nil
+	}
+	return l
 }
 
 // failure is why the node was not reached at the last attempt of any class that failed, or nil. A refused certificate, say,

@@ -12,7 +12,7 @@ import (
 
 // openRemote opens a stream by the peer's link or, while that is missing, along a path.
 func (t *Transport) openRemote(ctx context.Context, p *peer, name string) (Stream, error) {
-	l, path, err := p.reach(ctx)
+	l, path, err := p.reach(ctx, lentBytes+1) // a stream is not lent a link
 	if err != nil {
 		return nil, err
 	}

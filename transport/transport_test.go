@@ -147,6 +147,46 @@ func TestCallTakesOneRoundTrip(t *testing.T) {
 	})
 }
 
+// TestFirstCallOfAClass: the first call of a class takes one round trip, if the system has a link to the node (transport.T11). A large one waits for a link of its own, and so does one to a node that the
+// system has no link to.
+func TestFirstCallOfAClass(t *testing.T) {
+	bubble(t, func(t *testing.T, c *net3) {
+		n1 := c.nodes[1]
+		system := func(to kv.NodeID) {
+			if _, err := n1.CallClass(t.Context(), transport.ClassSystem, to, "echo", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		system(3)
+		took(t, 87*ms, "the first call", func() { n1.echo(t, 3) })
+		took(t, 87*ms, "one while the link is being made", func() { n1.echo(t, 3) })
+		time.Sleep(time.Second)
+		took(t, 87*ms, "one on the link", func() { n1.echo(t, 3) })
+		up := 0
+		for _, p := range n1.Peers() {
+			if p.Up {
+				up++
+			}
+		}
+		if up != 2 {
+			t.Errorf("%d links, want those of two classes: %+v", up, n1.Peers())
+		}
+		took(t, 3*87*ms, "a large call", func() {
+			if _, err := n1.CallClass(t.Context(), transport.ClassBulk, 3, "echo", make([]byte, 1<<20)); err != nil {
+				t.Error(err)
+			}
+		})
+		took(t, 3*63*ms, "a call without another link", func() { n1.echo(t, 2) })
+		// A link that was lost is not replaced by another class's (transport.T1).
+		var u *transport.UnreachableError
+		c.net.Isolate("n3")
+		time.Sleep(5 * time.Second)
+		if _, err := n1.Call(t.Context(), 3, "echo", nil); !errors.As(err, &u) || u.Sent {
+			t.Error(err)
+		}
+	})
+}
+
 func TestDeadPeerIsNoticedAndComesBack(t *testing.T) {
 	bubble(t, func(t *testing.T, c *net3) {
 		n1 := c.nodes[1]
