@@ -187,6 +187,15 @@ func (s *Sender) OneRange(first, last keys.Key) bool {
 	return e == nil || last.Less(e.desc.End)
 }
 
+// Locate looks up the range that contains an address, unless it is cached, and returns its end.
+func (s *Sender) Locate(ctx context.Context, k keys.Key) (end keys.Key, err error) {
+	e, err := s.locate(ctx, k, false)
+	if err != nil {
+		return nil, err
+	}
+	return e.desc.End, nil
+}
+
 // Others reports whether a cached range has another protocol than the leader's.
 func (s *Sender) Others() bool { return s.cache.others.Load() > 0 }
 

@@ -52,6 +52,9 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		return t.commitWait(ctx, t.core.Txn().ReadTimestamp)
 	}
 	t.core.SetTrigger(trigger)
+	if err := t.locateWrites(ctx); err != nil {
+		return err
+	}
 	if err := t.takeElsewhere(); err != nil {
 		return err
 	}

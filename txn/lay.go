@@ -12,6 +12,9 @@ func (t *Txn) Lay(ctx context.Context) (kv.TxnMeta, error) {
 	if err := t.mayWrite(); err != nil {
 		return kv.TxnMeta{}, err
 	}
+	if err := t.locateWrites(ctx); err != nil {
+		return kv.TxnMeta{}, err
+	}
 	t.beat.want = true
 	batches := t.core.TakeFlush(t.foreign())
 	if err := t.stays(); err != nil {

@@ -149,6 +149,27 @@ func (db *DB) meetsOthers() bool {
 	return db.known != nil && db.known.Others()
 }
 
+// locate looks up the ranges of keys that are not cached, so that expect knows their protocols. The batches that are about to be sent to them would look them up otherwise, and be refused: a
+// commit would have been begun with a record then, which one of a single protocol does not need (txn.MP5).
+func (t *Txn) locate(ctx context.Context, ks func(yield func(keys.Key) bool)) (err error) {
+	if t.db.known == nil {
+		return nil
+	}
+	var start, end keys.Key // of the range that was looked up last
+	ks(func(k keys.Key) bool {
+		if keys.IsLocal(k) || t.others != nil && t.others.knows(k) || end != nil && !k.Less(start) && k.Less(end) {
+			return true
+		}
+		start = k
+		end, err = t.db.known.Locate(ctx, k)
+		return err == nil
+	})
+	return err
+}
+
+// locateWrites is locate for the buffered writes.
+func (t *Txn) locateWrites(ctx context.Context) error { return t.locate(ctx, t.core.BufferedKeys) }
+
 // expect learns the protocol of a key's range from the cache, so that no request goes to the leaseholder of a range that has none for its rows. If the cache is wrong, the
 // protocol that is asked says so.
 func (t *Txn) expect(k keys.Key) {

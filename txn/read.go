@@ -3,6 +3,7 @@ package txn
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"meridian/clock"
 	"meridian/keys"
@@ -41,6 +42,9 @@ func (t *Txn) Get(ctx context.Context, key keys.Key, lock kv.LockStrength, wait 
 	}
 	o := t.readOptions(lock, wait)
 	v, err := []byte(nil), error(nil)
+	if err := t.locate(ctx, func(yield func(keys.Key) bool) { yield(key) }); err != nil {
+		return nil, err
+	}
 	t.expect(key)
 	if t.others == nil {
 		v, err = (*leaderRanges)(t).getOne(ctx, key, o)
@@ -201,6 +205,9 @@ func (t *Txn) getMany(ctx context.Context, ks []keys.Key, o ReadOptions) ([][]by
 
 // read reads keys from ranges.
 func (t *Txn) read(ctx context.Context, ks []keys.Key, o ReadOptions) ([][]byte, error) {
+	if err := t.locate(ctx, slices.Values(ks)); err != nil {
+		return nil, err
+	}
 	if t.db.meetsOthers() {
 		for _, k := range ks {
 			t.expect(k)
@@ -236,6 +243,11 @@ func (t *Txn) Scan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resu
 	}
 	ranges := o
 	ranges.Span = s
+	if !past {
+		if err := t.locate(ctx, func(yield func(keys.Key) bool) { yield(s.Start) }); err != nil {
+			return nil, nil, err
+		}
+	}
 	t.expect(s.Start)
 	switch {
 	case past:
@@ -302,6 +314,15 @@ func (t *Txn) ScanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([
 		if done || err != nil {
 			return rows, err
 		}
+	}
+	if err := t.locate(ctx, func(yield func(keys.Key) bool) {
+		for _, s := range spans {
+			if !yield(s.Start) {
+				return
+			}
+		}
+	}); err != nil {
+		return nil, err
 	}
 	if t.db.meetsOthers() {
 		for _, s := range spans {

@@ -160,6 +160,9 @@ func (t *Txn) flush(ctx context.Context) error {
 	if !t.core.FlushNeeded() {
 		return nil
 	}
+	if err := t.locateWrites(ctx); err != nil {
+		return err
+	}
 	if err := t.divisible(); err != nil {
 		return err
 	}

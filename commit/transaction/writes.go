@@ -219,6 +219,16 @@ func (c *Core) NoteElsewhere(p kv.Protocol, writes []Write) {
 	}
 }
 
+// BufferedKeys are the keys of the buffered writes in order, and the starts of the spans that are deleted.
+func (c *Core) BufferedKeys(yield func(keys.Key) bool) {
+	for i := range c.buf.tombstones {
+		if !yield(c.buf.tombstones[i].span.Start) {
+			return
+		}
+	}
+	c.buf.all(func(e *entry) bool { return yield(e.key) })
+}
+
 // DeletesWithin reports whether the buffer has the deletion of a span that f is true of.
 func (c *Core) DeletesWithin(f func(keys.Span) bool) bool {
 	return slices.ContainsFunc(c.buf.tombstones, func(t tombstone) bool { return f(t.span) })

@@ -71,7 +71,7 @@ func TestFastPaxosRounds(t *testing.T) {
 					exec(t, conn, strings.ReplaceAll(q, "$n", strconv.Itoa(100*i+try)))
 					took := time.Since(begun)
 					t.Logf("%-20s %-60s %v of %v", from, q, took, want)
-					if try > 0 && took > want+max(want/20, 3*time.Millisecond) {
+					if took > want+max(want/20, 3*time.Millisecond) { // the first one too: of a gateway that does not know the range, and has no links to other nodes but the system's
 						t.Errorf("%s from %s took %v, want %v", q, from, took, want)
 					}
 				}
