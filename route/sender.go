@@ -187,13 +187,16 @@ func (s *Sender) OneRange(first, last keys.Key) bool {
 	return e == nil || last.Less(e.desc.End)
 }
 
-// Locate looks up the range that contains an address, unless it is cached, and returns its end.
-func (s *Sender) Locate(ctx context.Context, k keys.Key) (end keys.Key, err error) {
+// Locate looks up the range that contains an address, unless it is cached, and returns its end and its protocol. fresh looks it up in any case.
+func (s *Sender) Locate(ctx context.Context, k keys.Key, fresh bool) (end keys.Key, p kv.Protocol, err error) {
+	if e := s.cache.find(k); fresh && e != nil {
+		s.evict(e)
+	}
 	e, err := s.locate(ctx, k, false)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return e.desc.End, nil
+	return e.desc.End, e.desc.Protocol, nil
 }
 
 // Others reports whether a cached range has another protocol than the leader's.

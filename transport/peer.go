@@ -161,7 +161,7 @@ func (p *peer) lent(bytes int) *link {
 		return nil
 	}
 	l := system.up.Load()
-	if l == nil || l.asked.Load() != 0 || l.as != t.o.NodeID() {
+	if l == nil || l.doubtful(t.o.Host.Clock.Monotonic()) || l.as != t.o.NodeID() {
 		return nil
 	}
 	p.begin()

@@ -29,8 +29,8 @@ type Ranges interface {
 
 // OtherRanges knows the ranges of other protocols than the leader's, but for Locate from the cache alone; route.Sender implements it.
 type OtherRanges interface {
-	// Locate looks up the range that contains an address, unless it is cached, and returns its end.
-	Locate(ctx context.Context, k keys.Key) (end keys.Key, err error)
+	// Locate looks up the range that contains an address, unless it is cached, and returns its end and its protocol. fresh looks it up in any case.
+	Locate(ctx context.Context, k keys.Key, fresh bool) (end keys.Key, p kv.Protocol, err error)
 	// Others reports whether any is cached.
 	Others() bool
 	// Other is the one that contains an address; nil: the address is of the leader protocol, as far as the cache knows.

@@ -46,12 +46,16 @@ type others struct {
 	sent []group
 	// moved says that a row that a Coordinator has read is in another protocol's range when it is written.
 	moved bool
+	// reported: a range has reported its protocol.
+	reported bool
 }
 
 // region is the part of the keyspace of a range that is not the leader's, or was not when it was met.
 type region struct {
 	keys.Span
 	protocol kv.Protocol
+	// hint: the client has said so (Expect), and it was not looked up again because of that.
+	hint bool
 }
 
 type coordinated struct {
@@ -101,14 +105,14 @@ func (o *others) learn(s keys.Span, p kv.Protocol) {
 			continue
 		}
 		if r.Start.Less(s.Start) {
-			out = append(out, region{keys.Span{Start: r.Start, End: s.Start}, r.protocol})
+			out = append(out, region{keys.Span{Start: r.Start, End: s.Start}, r.protocol, r.hint})
 		}
 		if s.End.Less(r.End) {
-			out = append(out, region{keys.Span{Start: s.End, End: r.End}, r.protocol})
+			out = append(out, region{keys.Span{Start: s.End, End: r.End}, r.protocol, r.hint})
 		}
 	}
 	if p != kv.Leader {
-		out = append(out, region{s, p})
+		out = append(out, region{Span: s, protocol: p})
 	}
 	slices.SortFunc(out, func(a, b region) int { return a.Start.Compare(b.Start) })
 	o.regions = out
@@ -132,6 +136,7 @@ func (t *Txn) handOver(err error) bool {
 	}
 	t.db.o.Probes.Reached("txn: a range has another protocol")
 	t.others.learn(keys.Span{Start: other.Desc.Start, End: other.Desc.End}, other.Protocol)
+	t.others.reported = true
 	return true
 }
 
@@ -157,11 +162,25 @@ func (t *Txn) locate(ctx context.Context, ks func(yield func(keys.Key) bool)) (e
 	}
 	var start, end keys.Key // of the range that was looked up last
 	ks(func(k keys.Key) bool {
-		if keys.IsLocal(k) || t.others != nil && t.others.knows(k) || end != nil && !k.Less(start) && k.Less(end) {
+		if keys.IsLocal(k) || end != nil && !k.Less(start) && k.Less(end) {
 			return true
 		}
+		var hint *region
+		if t.others != nil {
+			if i := slices.IndexFunc(t.others.regions, func(r region) bool { return r.Contains(k) }); i >= 0 {
+				if hint = &t.others.regions[i]; !hint.hint {
+					return true
+				}
+			}
+		}
 		start = k
-		end, err = t.db.known.Locate(ctx, k)
+		var p kv.Protocol
+		if end, p, err = t.db.known.Locate(ctx, k, false); err == nil && hint != nil && p != hint.protocol {
+			// The cache is of the time before the range had its protocol, or was split off. If the index does not know better, the range itself says so.
+			hint.hint = false
+			t.db.o.Probes.Reached("txn: a range was looked up again, since it is expected to have another protocol")
+			end, _, err = t.db.known.Locate(ctx, k, true)
+		}
 		return err == nil
 	})
 	return err
@@ -184,6 +203,26 @@ func (t *Txn) expect(k keys.Key) {
 		t.others = &others{}
 	}
 	t.others.learn(keys.Span{Start: d.Start, End: d.End}, d.Protocol)
+}
+
+// Expect tells the transaction that the ranges of a span have another protocol than the leader's, as far as its client knows. What ranges have reported counts for more.
+func (t *Txn) Expect(s keys.Span, p kv.Protocol) {
+	switch {
+	case p == kv.Leader || t.db.o.Protocols[p] == nil:
+		return
+	case t.others == nil:
+		t.others = &others{}
+	case t.others.reported:
+		return
+	}
+	if _, found := t.others.overlapping(s); !found {
+		t.others.learn(s, p)
+		for i := range t.others.regions {
+			if r := &t.others.regions[i]; r.Start.Equal(s.Start) {
+				r.hint = true
+			}
+		}
+	}
 }
 
 // coordinator is the Coordinator of a protocol; it begins with the first use.

@@ -29,6 +29,7 @@ func (b *builder) indexJoin(n *opt.IndexJoin) (op, error) {
 		return nil, err
 	}
 	o := &indexJoinOp{base: base{n}, node: n, input: in}
+	b.expects(n.Table)
 	if o.key, err = l.slots(n.KeyCols); err != nil {
 		return nil, err
 	}
@@ -230,6 +231,7 @@ func (b *builder) lookupJoin(n *opt.LookupJoin) (op, error) {
 		return nil, internal("lookup can't be a %s join", n.Kind)
 	}
 	o := &lookupJoinOp{base: base{n}, node: n, input: in, wl: len(n.Input.Columns())}
+	b.expects(n.Table)
 	if o.index, err = newIndexCodec(n.Table, n.Index); err != nil {
 		return nil, err
 	}

@@ -121,6 +121,8 @@ type Program struct {
 	// checks are what mutations look for in all regions.
 	checks map[opt.Node]opt.Checks
 	pool   sync.Pool
+	// expects are parts of the keyspace whose commit protocol is not the leader's.
+	expects []expected
 }
 
 // Checks tells what a mutation of the plan looks for in all regions before it writes.
@@ -354,6 +356,7 @@ type run struct {
 func (r *run) start(ctx context.Context, env *Env) {
 	r.env = *env // the caller may use its own again
 	r.ctx, r.kv = ctx, env.Txn
+	r.expect()
 	outer := r.sctx.Outer
 	if env.Scalar != nil {
 		r.sctx = *env.Scalar

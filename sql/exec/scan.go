@@ -48,6 +48,7 @@ type indexScanOp struct {
 
 func (b *builder) indexScan(n *opt.IndexScan) (op, error) {
 	o := &indexScanOp{base: base{n}, node: n}
+	b.expects(n.Table)
 	var err error
 	if o.index, err = newIndexCodec(n.Table, n.Index); err != nil {
 		return nil, err

@@ -63,6 +63,7 @@ func (b *builder) writer(t *catalog.Table) (*tableWriter, error) {
 		return w, nil
 	}
 	w := &tableWriter{table: t}
+	b.expects(t)
 	b.writers[t.ID] = w
 	b.prog.writers = append(b.prog.writers, w)
 	pkOrdinals := keyOrdinals(t, t.Primary())
