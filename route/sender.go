@@ -98,6 +98,8 @@ type Sender struct {
 
 	mu      sync.Mutex // guards the batches in flight; nothing is taken after it
 	flights map[string]*flight
+
+	paces paces
 }
 
 // New makes a Sender.

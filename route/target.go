@@ -1,8 +1,10 @@
 package route
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"meridian/keys"
@@ -104,7 +106,14 @@ type Answer struct {
 	Desc *kv.RangeDescriptor
 	From kv.ReplicaDescriptor
 	Resp *kv.BatchResponse
-	Err  error
+	// Err is ErrLate if the replica has not answered in time; its answer may follow.
+	Err error
+}
+
+// late says from when on a replica's answer is late.
+type late struct {
+	at   time.Duration
+	from kv.ReplicaDescriptor
 }
 
 // stragglers is how long Each keeps the calls to replicas that have not answered when its caller has enough answers, so that the batch
@@ -113,7 +122,8 @@ const stragglers = 2 * time.Second
 
 // Each sends a batch, whose keys have to be in one range, to every voter of the range in parallel, including those that leave or join by a
 // change of replicas in progress. It calls f with the answers as they come, one at a time, until f has enough, or all have answered. An
-// error says that nothing was sent, or that the context ended before f had enough.
+// error says that nothing was sent, or that the context ended before f had enough. A replica that takes longer than it should, by what was measured, is reported as late once, so that f need
+// not hope for its answer.
 func (s *Sender) Each(ctx context.Context, b *kv.Batch, f func(Answer) (more bool)) error {
 	s.metrics.Batches.Add(1)
 	if len(b.Requests) == 0 {
@@ -133,16 +143,19 @@ func (s *Sender) Each(ctx context.Context, b *kv.Batch, f func(Answer) (more boo
 	}
 	apart, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	answers := make(chan Answer, len(e.desc.Replicas))
-	asked := 0
+	asked, begun := 0, s.o.Host.Clock.Monotonic()
+	due := make([]late, 0, len(e.desc.Replicas))
 	for _, r := range e.desc.Replicas {
 		if !r.Type.Votes() {
 			continue
 		}
 		asked++
+		due = append(due, late{s.sent(r.Node, begun), r})
 		one := &kv.Batch{Header: b.Header, Requests: b.Requests}
 		one.RangeID, one.Generation, one.Gateway, one.Target = e.desc.ID, e.desc.Generation, s.o.NodeID(), kv.ToReplica(r.Replica)
 		if !s.o.Host.Group.Go(func(context.Context) {
 			resp, err := s.askNode(apart, r.Node, one, e)
+			s.answeredAfter(r.Node, s.o.Host.Clock.Monotonic()-begun, err)
 			answers <- Answer{Desc: e.desc, From: r, Resp: resp, Err: err}
 		}) {
 			answers <- Answer{Desc: e.desc, From: r, Err: &kv.UnavailableError{Reason: "the node is stopping"}}
@@ -159,11 +172,36 @@ func (s *Sender) Each(ctx context.Context, b *kv.Batch, f func(Answer) (more boo
 			s.evict(e)
 		}
 	}
+	slices.SortStableFunc(due, func(a, b late) int { return cmp.Compare(a.at, b.at) })
+	timer := s.o.Host.Clock.NewTimer(time.Hour)
+	defer timer.Stop()
+	armed := time.Duration(0)
 	for heard := 0; heard < asked; {
+		for len(due) > 0 {
+			if _, ok := reached[due[0].from.Replica]; !ok {
+				break
+			}
+			due = due[1:]
+		}
+		if len(due) > 0 && armed != due[0].at {
+			armed = due[0].at
+			timer.Reset(max(armed-s.o.Host.Clock.Monotonic(), 0))
+		}
 		select {
 		case a := <-answers:
 			reached[a.From.Replica] = !missed(a.Err)
 			if heard++; !f(a) {
+				s.leave(answers, asked-heard, cancel)
+				forget(false)
+				return nil
+			}
+		case <-timer.C():
+			armed = 0
+			if len(due) == 0 || s.o.Host.Clock.Monotonic() < due[0].at {
+				continue
+			}
+			r := due[0].from
+			if due = due[1:]; !f(Answer{Desc: e.desc, From: r, Err: ErrLate}) {
 				s.leave(answers, asked-heard, cancel)
 				forget(false)
 				return nil

@@ -53,6 +53,8 @@ type ClientOptions struct {
 //	fastpaxos.FP24 (no lost update): An option replaces the state in which its transaction has first read the row.
 //	fastpaxos.FP25 (I2): A gateway says "committed" when all options were learned as accepted, "refused" when one was learned as rejected, and
 //	    that it does not know in all other cases. A transaction that it gives up at is finished, so that nobody has to wait for it.
+//	fastpaxos.FP75 (liveness): Nobody waits for a replica, or for a gateway, that takes longer to answer than others of its answers have taken: the option of a record of which no fast quorum can agree without such replicas is
+//	    decided by a master. Whether a node is late is a matter of pace only: an answer that comes later counts as any other.
 //	fastpaxos.FP50 (I2): A petition, an option that one gateway asks another one's master about, is decided as if that one's own gateway had asked: by
 //	    the record's state, and with a sequence that a classic quorum accepts. So it may arrive twice, late, or at several masters. A gateway that
 //	    has lost a record to a later ballot asks its master, which the ballot names, and rules by itself only if that does not answer.
@@ -241,6 +243,12 @@ func replies(b *kv.BatchResponse, n int) ([]*Reply, error) {
 // each asks all voters of a range once. f is called with their answers until it has enough; otherwise the error says why it has not.
 // *kv.ProtocolError: the range has another protocol.
 func (c *Client) each(ctx context.Context, qs []*Request, f func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*Reply) (more bool)) (enough bool, err error) {
+	return c.eachOf(ctx, qs, f, nil)
+}
+
+// eachOf is each by a caller who wants to know which voters do not answer, or not in time: silent, if not nil, is called for these. The answer of one that was silent may follow.
+func (c *Client) eachOf(ctx context.Context, qs []*Request, f func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*Reply) (more bool),
+	silent func(d *kv.RangeDescriptor, from kv.ReplicaID) (more bool)) (enough bool, err error) {
 	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, roundTime)
 	defer cancel()
 	var other *kv.ProtocolError
@@ -252,7 +260,12 @@ func (c *Client) each(ctx context.Context, qs []*Request, f func(d *kv.RangeDesc
 			if errors.As(a.Err, &p) && (p.Desc == nil || p.Desc.Generation >= a.Desc.Generation) { // else the replica is behind
 				other = p
 			}
-			return true
+			var u *kv.UnavailableError
+			if silent == nil || other != nil || !errors.As(a.Err, &u) {
+				return true
+			}
+			enough = !silent(a.Desc, a.From.Replica)
+			return !enough
 		}
 		rs, err := replies(a.Resp, len(qs))
 		if err != nil {
@@ -393,27 +406,35 @@ func (a *attempt) round(ctx context.Context, is []int) error {
 		qs = append(qs, a.commit.Request(i))
 	}
 	a.mu.Unlock()
-	_, err := a.c.each(ctx, qs, func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*Reply) bool {
+	// heard takes in a replica's answers, nil if it does not answer in time.
+	heard := func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*Reply) bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		more := false
 		for j, i := range is {
-			r := rs[told+j]
 			if a.at[i] != placeOf(d) {
 				a.at[i] = placeOf(d)
 				a.commit.Restart(i, QuorumsIn(d))
 			}
-			if a.commit.Answer(i, from, r) {
-				a.master(i)
-			}
-			if r.Blocker != nil {
-				a.blockers = append(a.blockers, blocker{a.commit.Key(i), r.Blocker})
+			if rs == nil {
+				if a.commit.Silent(i, from) {
+					a.master(i)
+				}
+			} else {
+				r := rs[told+j]
+				if a.commit.Answer(i, from, r) {
+					a.master(i)
+				}
+				if r.Blocker != nil {
+					a.blockers = append(a.blockers, blocker{a.commit.Key(i), r.Blocker})
+				}
 			}
 			p := &a.commit.polls[i]
 			more = more || p.learned == Undecided && !p.master
 		}
 		return more && a.commit.Outcome() == Undecided
-	})
+	}
+	_, err := a.c.eachOf(ctx, qs, heard, func(d *kv.RangeDescriptor, from kv.ReplicaID) bool { return heard(d, from, nil) })
 	if err != nil && !isOther(err) && !changing(err) && ctx.Err() == nil {
 		// If no fast quorum can be reached, a master that reaches a classic one decides.
 		a.mu.Lock()

@@ -17,7 +17,8 @@ type Commit struct {
 // poll is the state of one option.
 type poll struct {
 	q       Quorums
-	votes   []ballotVote // the latest of each acceptor
+	votes   []ballotVote   // the latest of each acceptor
+	silent  []kv.ReplicaID // have not voted, and do not answer in time
 	learned Verdict
 	master  bool
 	// promised is the latest ballot that one of the acceptors has promised.
@@ -57,7 +58,7 @@ func (c *Commit) Request(i int) *Request {
 // learned stays: every generation begins with it (docs/decisions/0009).
 func (c *Commit) Restart(i int, q Quorums) {
 	p := &c.polls[i]
-	p.q, p.votes, p.master, p.promised = q, nil, false, Ballot{}
+	p.q, p.votes, p.silent, p.master, p.promised = q, nil, nil, false, Ballot{}
 }
 
 // Learned is what became of the i-th option, as far as it is known.
@@ -92,11 +93,26 @@ func (c *Commit) Answer(i int, from kv.ReplicaID, r *Reply) (collided bool) {
 			}
 		}
 	}
-	if p.master {
+	p.silent = slices.DeleteFunc(p.silent, func(s kv.ReplicaID) bool { return s == from })
+	return c.collided(p)
+}
+
+// Silent takes in that an acceptor of the i-th record does not answer in time. It may do so later. collided is as Answer's (fastpaxos.FP75).
+func (c *Commit) Silent(i int, from kv.ReplicaID) (collided bool) {
+	p := &c.polls[i]
+	if p.learned != Undecided || slices.Contains(p.silent, from) || slices.ContainsFunc(p.votes, func(v ballotVote) bool { return v.from == from }) {
 		return false
 	}
-	// Can a fast quorum still agree?
-	missing := p.q.Replicas - len(p.votes)
+	p.silent = append(p.silent, from)
+	return c.collided(p)
+}
+
+// collided has a master decide if a fast quorum can't agree any more. What silent acceptors would say is not waited for.
+func (c *Commit) collided(p *poll) bool {
+	if p.master || p.q.Replicas-len(p.silent) < p.q.Classic { // the latter: a master could not decide either
+		return false
+	}
+	missing := p.q.Replicas - len(p.votes) - len(p.silent)
 	for _, v := range []Verdict{Accepted, Rejected} {
 		if missing >= p.q.Fast {
 			return false

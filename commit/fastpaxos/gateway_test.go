@@ -722,6 +722,7 @@ func TestReadsFirst(t *testing.T) {
 func TestGenerationsApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLab(12)
+		w.unheard = 2 * roundTime // so that silence alone has no master asked
 		g := w.gateway(12, 1)
 		a := g.client.attempt([]Option{{Name: Name{kv.TxnID{1}, g.client.stamp(clock.Timestamp{})}, Update: Update{Value: []byte("x")}, Keys: []keys.Key{keys.Key("k")}}})
 		for i, up := range [][]kv.ReplicaID{{1, 2}, {3}, {4}} {

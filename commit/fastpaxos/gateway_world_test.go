@@ -2,6 +2,7 @@ package fastpaxos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -48,7 +49,8 @@ type lab struct {
 	// bases are what the last generation of a record's range has left.
 	bases map[string]*Record
 	// mute replicas take messages in, and their answers are lost.
-	mute bool
+	unheard time.Duration // when it is known that a replica is dead; set at the beginning
+	mute    bool
 }
 
 func newLab(seed uint64, borders ...string) *lab {
@@ -248,6 +250,11 @@ func (g *gateway) Ask(ctx context.Context, to kv.NodeID, msg []byte) ([]byte, er
 	}
 }
 
+func isUnavailable(err error) bool {
+	var u *kv.UnavailableError
+	return errors.As(err, &u)
+}
+
 func (g *gateway) region() int { return (g.id - 1) % 5 }
 
 // call is one message and its answer, either of which may be lost.
@@ -265,6 +272,9 @@ func (g *gateway) call(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.
 	mute := w.mute
 	w.mu.Unlock()
 	resp, err := w.serve(d, r, b)
+	if isUnavailable(err) {
+		time.Sleep(w.unheard)
+	}
 	if way() || mute {
 		time.Sleep(300 * time.Millisecond)
 		return nil, &kv.UnavailableError{Reason: "lost"}

@@ -151,9 +151,33 @@ func readTold(r *wire.Reader, a *Told) {
 // alive. Chosen by us: most decisions take two rounds.
 const patience = 500 * time.Millisecond
 
-// ask asks another gateway, which has a limited time to answer.
-func (c *Client) ask(ctx context.Context, to kv.NodeID, limit time.Duration, q *Ask) (*Told, error) {
-	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, limit)
+// Pacer knows how long nodes take to answer; route.Sender does.
+type Pacer interface {
+	// Answers is how long a node's answer may take, and whether the node is silent: it has not answered for longer than that.
+	Answers(n kv.NodeID) (within time.Duration, silent bool)
+}
+
+// answers is how long a node's answer may take, zero if the node seems to be lost.
+func (c *Client) answers(n kv.NodeID) time.Duration {
+	if p, ok := c.o.Sender.(Pacer); ok {
+		within, silent := p.Answers(n)
+		if silent {
+			return 0
+		}
+		return within
+	}
+	return roundTime - patience
+}
+
+var errSilent error = &kv.UnavailableError{Reason: "the node has not answered for some time"}
+
+// ask asks another gateway, which may take some time of its own before it answers. One that does not answer anybody is not asked (fastpaxos.FP75).
+func (c *Client) ask(ctx context.Context, to kv.NodeID, takes time.Duration, q *Ask) (*Told, error) {
+	within := c.answers(to)
+	if within == 0 {
+		return nil, errSilent
+	}
+	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, takes+within)
 	defer cancel()
 	b, err := c.o.Peers.Ask(ctx, to, q.Append(nil))
 	if err != nil {

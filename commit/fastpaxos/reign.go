@@ -61,7 +61,7 @@ func (c *Client) ruleAfter(ctx context.Context, k keys.Key, o Option, prevent bo
 	to := known
 	for n := 0; ; n++ {
 		if c.elsewhere(to) && !to.Open() && n < hops {
-			told, err := c.ask(ctx, to.Node(), roundTime, &Ask{Kind: Decide, Key: k, Option: o, Prevent: prevent, Ballot: to})
+			told, err := c.ask(ctx, to.Node(), patience, &Ask{Kind: Decide, Key: k, Option: o, Prevent: prevent, Ballot: to})
 			switch {
 			case err == nil && told.Learned.Verdict != Undecided && told.Learned.Name == o.Name:
 				return told.Learned, nil
@@ -110,6 +110,7 @@ func (c *Client) ruleHere(ctx context.Context, k keys.Key, p *petition, known Ba
 			c.mu.Unlock()
 			return l, nil
 		}
+		known = known.later(r.Promised) // else its first Prepare would be refused
 	}
 	g := c.reigns[string(k)]
 	if g == nil {

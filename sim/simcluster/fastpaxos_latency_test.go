@@ -1,10 +1,16 @@
 package simcluster_test
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // TestFirstWriteAfterTheChange: a gateway that has known a table's range as the leader's writes in one round from the first time on, after the table has got the protocol fast_paxos; so does
@@ -40,5 +46,116 @@ func TestFirstWriteAfterTheChange(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// latencies are some latencies, in order.
+type latencies []time.Duration
+
+func (l latencies) at(part float64) time.Duration {
+	if len(l) == 0 {
+		return 0
+	}
+	return l[min(int(part*float64(len(l))), len(l)-1)]
+}
+
+func (l latencies) String() string {
+	return fmt.Sprintf("%d: p50 %v, p90 %v, p99 %v, max %v", len(l), l.at(0.5).Round(time.Millisecond), l.at(0.9).Round(time.Millisecond), l.at(0.99).Round(time.Millisecond), l.at(1).Round(time.Millisecond))
+}
+
+// TestNoPauseWhenRegionsAreLost: commits go on without a pause when one region of five is lost, and then another one: those that meet another's option as well. Those under way at that moment wait
+// for as long as the lost replicas' answers would have taken, and a little longer.
+func TestNoPauseWhenRegionsAreLost(t *testing.T) {
+	const clients, firstRow = 3, 100
+	phases := []string{"all there", "one lost, at once", "one lost, later", "two lost, at once", "two lost, later"}
+	// run has clients in the three regions that stay do one thing after another, in each phase.
+	run := func(t *testing.T, do func(phase, client, n int, conn *pgx.Conn) time.Duration, pause time.Duration) []latencies {
+		c, _ := fiveAcceptors(t)
+		stocked(t, c, 100)
+		exec(t, connectTo(t, c, 0, "d"), "INSERT INTO stock SELECT $1 + i, 0, 'x' FROM generate_series(0, 199) AS g (i)", firstRow)
+		time.Sleep(5 * time.Second)
+		var mu sync.Mutex
+		out := make([]latencies, len(phases))
+		phase, stop := 0, false
+		var wg sync.WaitGroup
+		for i := range clients {
+			conn := connectTo(t, c, i, "d")
+			exec(t, conn, "SELECT * FROM stock")
+			wg.Go(func() {
+				for n := 0; ; n++ {
+					if pause > 0 { // all begin at the same moment
+						time.Sleep(pause - time.Duration(time.Now().UnixNano())%pause)
+					}
+					mu.Lock()
+					done, at := stop, phase
+					mu.Unlock()
+					if done {
+						return
+					}
+					took := do(at, i, n, conn)
+					mu.Lock()
+					at = phase // also of those that were under way
+					out[at] = append(out[at], took)
+					mu.Unlock()
+				}
+			})
+		}
+		target := c.Target(1)
+		for p, d := range []time.Duration{10 * time.Second, 3 * time.Second, 10 * time.Second, 3 * time.Second, 10 * time.Second} {
+			mu.Lock()
+			phase = p
+			mu.Unlock()
+			switch p {
+			case 1:
+				target.Isolate(c.Names()[3]) // far from one of the clients, in the fast quorum of the others
+			case 3:
+				target.Isolate(c.Names()[4])
+			}
+			time.Sleep(d)
+		}
+		mu.Lock()
+		stop = true
+		mu.Unlock()
+		wg.Wait()
+		for p, l := range out {
+			slices.Sort(l)
+			t.Logf("%-20s %v", phases[p], l)
+		}
+		return out
+	}
+	update := func(t *testing.T, conn *pgx.Conn, row, n int) time.Duration {
+		begun := time.Now()
+		if _, err := conn.Exec(context.Background(), "UPDATE stock SET name = $2 WHERE id = $1", row, strconv.Itoa(n)); err != nil {
+			t.Errorf("after %v: %v", time.Since(begun), err)
+		}
+		return time.Since(begun)
+	}
+	const ms = time.Millisecond
+	t.Run("apart", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			out := run(t, func(_, client, n int, conn *pgx.Conn) time.Duration {
+				return update(t, conn, firstRow+client+clients*(n%20), n)
+			}, 0)
+			// The farthest replica of the quorum: 222 ms from Europe; 274 without Japan. Then Australia is out of reach, too: 87 or 132 ms twice.
+			for p, most := range []time.Duration{225 * ms, 280 * ms, 280 * ms, 750 * ms, 285 * ms} {
+				if got := out[p].at(1); got > most || len(out[p]) < 10 {
+					t.Errorf("%s: %v, want no more than %v", phases[p], out[p], most)
+				}
+			}
+		})
+	})
+	t.Run("meeting", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			out := run(t, func(_, _, n int, conn *pgx.Conn) time.Duration { return update(t, conn, firstRow+n%200, n) }, 2*time.Second)
+			// Three that want a row at the same moment wait for each other and try again, now with quorums that are farther (274 and not 222 ms). A commit under way may find out once that a
+			// replica is late.
+			for p := 1; p < len(out); p++ {
+				if most := out[0].at(1)*13/10 + 400*ms; out[p].at(1) > most || len(out[p]) < 3 {
+					t.Errorf("%s: %v, want no more than %v", phases[p], out[p], most)
+				}
+			}
+		})
 	})
 }
