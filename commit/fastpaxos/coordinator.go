@@ -28,8 +28,8 @@ type coordinator struct {
 	since clock.Timestamp
 	// sent are the options of the last Write, which the next one's take the place of.
 	sent map[string]Option
-	// turn is the transaction's at a hot row, if it has one. rival is the gateway whose transaction was faster.
-	turn  *turn
+	// turns are the transaction's at hot rows, if it has any. rival is the gateway whose transaction was faster.
+	turns []*turn
 	rival kv.NodeID
 }
 
@@ -417,13 +417,13 @@ func (x *coordinator) refused(ctx context.Context, a *attempt, at clock.Timestam
 	var hot []keys.Key
 	var old []*Option // of which nothing but a newer version may be in the way
 	for i := range a.commit.polls {
+		if v := a.commit.polls[i].learned; v != Accepted && !a.commit.options[i].Commutes() {
+			hot = append(hot, a.commit.Key(i)) // also if it is not known yet: the rows that two transactions have in common have to be hot for both
+		}
 		if v := a.commit.polls[i].learned; v == Rejected || v == Past {
 			k := a.commit.Key(i)
 			if out.Key == nil {
 				out.Key = k
-			}
-			if !a.commit.options[i].Commutes() {
-				hot = append(hot, k)
 			}
 			if !slices.ContainsFunc(a.blockers, func(b blocker) bool { return b.key.Equal(k) }) {
 				old = append(old, &Option{Update: a.commit.options[i].Update, Keys: []keys.Key{k}})
@@ -441,7 +441,11 @@ func (x *coordinator) refused(ctx context.Context, a *attempt, at clock.Timestam
 	}
 	a.mu.Unlock()
 	for _, k := range hot {
-		x.c.heat(k)
+		if len(x.turns) == 0 || slices.ContainsFunc(x.turns, func(t *turn) bool { return t.key.Equal(k) }) {
+			x.c.heat(k)
+		} else {
+			x.c.contest(k)
+		}
 	}
 	for _, b := range wait {
 		if x.c.clear(ctx, b) != nil {

@@ -17,7 +17,7 @@ import (
 // gateway in one line, and the gateways in another one, at a node that all of them choose alike, its keeper.
 //
 //	fastpaxos.FP52 (liveness): A turn is a courtesy. Nothing relies on it: who gets none proposes all the same, and every proposal is decided by the records alone. A turn ends by
-//	    itself, a keeper that does not answer is gone without, and a transaction has one turn at most, so that no two wait for each other.
+//	    itself, a keeper that does not answer is gone without, and a transaction takes its turns in the order of the rows, so that no two wait for each other.
 
 // Chosen by us.
 const (
@@ -27,10 +27,14 @@ const (
 	ownTime = 700 * time.Millisecond
 	// hotTime is how long a row is hot after somebody was refused, or had to wait.
 	hotTime = 4 * time.Second
+	// turnPatience is how long a keeper lets a gateway wait before it says that it is not its turn yet, and that the keeper is alive.
+	turnPatience = 250 * time.Millisecond
 	// silence is for how long a keeper is not asked again that has not answered.
 	silence = 10 * time.Second
 	// inLine is how long a transaction waits for its turn at most.
 	inLine = 15 * time.Second
+	// atOnce bounds the rows at which a transaction takes turns.
+	atOnce = 3
 	// hottest bounds the rows that a gateway knows as hot, and that a keeper has lines for.
 	hottest = 1000
 )
@@ -65,6 +69,8 @@ type standing struct {
 type turns struct {
 	number uint64
 	hot    map[string]time.Duration // until when
+	// also are hot rows where transactions were refused that had a turn at another one, until when.
+	also map[string]time.Duration
 	lines  map[string]*line
 	kept   map[string][]*standing // the first has the turn, or gets it
 	silent map[kv.NodeID]time.Duration
@@ -72,7 +78,7 @@ type turns struct {
 }
 
 func newTurns() turns {
-	return turns{hot: map[string]time.Duration{}, lines: map[string]*line{}, kept: map[string][]*standing{}, silent: map[kv.NodeID]time.Duration{}, warned: map[string]time.Duration{}}
+	return turns{hot: map[string]time.Duration{}, also: map[string]time.Duration{}, lines: map[string]*line{}, kept: map[string][]*standing{}, silent: map[kv.NodeID]time.Duration{}, warned: map[string]time.Duration{}}
 }
 
 // heat makes a row hot.
@@ -83,11 +89,21 @@ func (c *Client) heat(k keys.Key) {
 	c.turns.heat(string(k), now)
 }
 
+// contest makes a row one at which turns are taken in addition to those at earlier ones.
+func (c *Client) contest(k keys.Key) {
+	now := c.o.Host.Clock.Monotonic()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.turns.heat(string(k), now); c.turns.hot[string(k)] > now {
+		c.turns.also[string(k)] = now + hotTime
+	}
+}
+
 func (t *turns) heat(k string, now time.Duration) {
 	if len(t.hot) >= hottest {
 		for k, until := range t.hot {
 			if until < now {
-				delete(t.hot, k)
+				t.cool(k)
 			}
 		}
 		if len(t.hot) >= hottest {
@@ -97,41 +113,58 @@ func (t *turns) heat(k string, now time.Duration) {
 	t.hot[k] = now + hotTime
 }
 
-// hot is the first row that is hot of some.
-func (c *Client) hot(has func(keys.Key) bool) (first keys.Key) {
+func (t *turns) cool(k string) {
+	delete(t.hot, k)
+	delete(t.also, k)
+}
+
+// hot are those of the rows that are hot at which a transaction takes turns, in order: the first one of those that it wants, and others where that was not enough.
+func (c *Client) hot(has func(keys.Key) bool) (first []keys.Key) {
 	now := c.o.Host.Clock.Monotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for k, until := range c.turns.hot {
 		if key := keys.Key(k); until < now {
-			delete(c.turns.hot, k)
-		} else if has(key) && (first == nil || key.Less(first)) {
-			first = key
+			c.turns.cool(k)
+		} else if has(key) {
+			first = append(first, key)
 		}
 	}
-	return first
+	slices.SortFunc(first, keys.Key.Compare)
+	for i := 1; i < len(first); {
+		if now < c.turns.also[string(first[i])] {
+			i++
+		} else {
+			first = slices.Delete(first, i, i+1)
+		}
+	}
+	return first[:min(len(first), atOnce)]
 }
 
-// await takes a turn at the first of the rows that is hot, unless the transaction has one.
+// await takes turns at rows that are hot, one after the other, in order: a transaction that has some takes further ones only behind them.
 func (x *coordinator) await(ctx context.Context, has func(keys.Key) bool) error {
-	if x.c.o.Peers == nil || x.turn != nil {
+	if x.c.o.Peers == nil {
 		return nil
 	}
-	k := x.c.hot(has)
-	if k == nil {
-		return nil
+	for i, k := range x.c.hot(has) {
+		if n := len(x.turns); n >= atOnce || n > 0 && (i == 0 || k.Compare(x.turns[n-1].key) <= 0) {
+			continue
+		}
+		t, err := x.c.take(ctx, k, x.rival)
+		if err != nil {
+			return err
+		}
+		x.turns = append(x.turns, t)
 	}
-	var err error
-	x.turn, err = x.c.take(ctx, k, x.rival)
-	return err
+	return nil
 }
 
 // Ended implements txn.Closer.
 func (x *coordinator) Ended() {
-	if x.turn != nil {
-		x.c.pass(x.turn)
-		x.turn = nil
+	for _, t := range x.turns {
+		x.c.pass(t)
 	}
+	x.turns = nil
 }
 
 // take waits for a turn at a row. rival is whose transaction was faster, if that is known.
@@ -230,7 +263,7 @@ func (c *Client) pass(t *turn) {
 			c.givenBack(back, ask)
 			return
 		}
-		c.o.Host.Group.Go(func(ctx context.Context) { _, _ = c.ask(ctx, back, roundTime, ask) })
+		c.o.Host.Group.Go(func(ctx context.Context) { _, _ = c.ask(ctx, back, patience, ask) })
 	}
 }
 
@@ -283,7 +316,7 @@ func (c *Client) atKeeper(ctx context.Context, t *turn, rival kv.NodeID) {
 		told, err := &Told{}, error(nil)
 		if to == c.o.NodeID() {
 			*told = c.keep(ctx, to, ask)
-		} else if told, err = c.ask(ctx, to, roundTime+patience, ask); err != nil {
+		} else if told, err = c.ask(ctx, to, turnPatience, ask); err != nil {
 			if ctx.Err() == nil {
 				c.mu.Lock()
 				c.turns.silent[to] = c.o.Host.Clock.Monotonic() + silence
@@ -341,7 +374,7 @@ func (c *Client) keep(ctx context.Context, from kv.NodeID, q *Ask) (out Told) {
 	}
 	me.here++
 	defer func() { me.here-- }()
-	for until := now + patience; ; {
+	for until := now + turnPatience; ; {
 		me.asked = now
 		c.turns.advance(k, now)
 		all := c.turns.kept[k]
@@ -357,7 +390,7 @@ func (c *Client) keep(ctx context.Context, from kv.NodeID, q *Ask) (out Told) {
 			return Told{Waiting: true}
 		}
 		c.mu.Unlock()
-		tick := c.o.Host.Clock.NewTimer(patience / 4)
+		tick := c.o.Host.Clock.NewTimer(turnPatience / 4)
 		select {
 		case <-me.wake:
 		case <-tick.C():
@@ -422,7 +455,7 @@ func (c *Client) warn(k keys.Key, rival kv.NodeID, now time.Duration) {
 	}
 	c.mu.Unlock()
 	if !again {
-		c.o.Host.Group.Go(func(ctx context.Context) { _, _ = c.ask(ctx, rival, roundTime, &Ask{Kind: Hot, Key: k}) })
+		c.o.Host.Group.Go(func(ctx context.Context) { _, _ = c.ask(ctx, rival, patience, &Ask{Kind: Hot, Key: k}) })
 	}
 }
 
