@@ -70,7 +70,7 @@ type turns struct {
 	number uint64
 	hot    map[string]time.Duration // until when
 	// also are hot rows where transactions were refused that had a turn at another one, until when.
-	also map[string]time.Duration
+	also   map[string]time.Duration
 	lines  map[string]*line
 	kept   map[string][]*standing // the first has the turn, or gets it
 	silent map[kv.NodeID]time.Duration
