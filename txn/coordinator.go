@@ -73,6 +73,11 @@ type ReadOptions struct {
 	Plain map[string]bool
 	// Newest reads what the running statement has written, too.
 	Newest bool
+	// Check says that keys which have a value have to have one when the transaction commits: the transaction then gives them to the Coordinator as guards
+	// (transaction.Write.Guard). The leader protocol has other means.
+	Check bool
+	// Fresh reads what had committed when the read began, wherever; a plain read may be of a replica that has not heard of it. The leader protocol always reads so.
+	Fresh bool
 	// Enough, if not zero, is how many of the keys have a value at most: the others need not be waited for when so many were found
 	// (txn.TX9).
 	Enough int

@@ -109,7 +109,13 @@ func (t *Txn) takeElsewhere() error {
 	if err := t.stays(); err != nil {
 		return err
 	}
-	if t.others != nil {
+	guards := t.core.Guards(writes)
+	for i := range guards {
+		if t.protocol(guards[i].Key) == kv.Leader {
+			return t.core.Fail(transaction.ProtocolChanged, nil, true) // no check of the leader's has it (txn.MP7)
+		}
+	}
+	if writes = append(writes, guards...); t.others != nil {
 		t.others.writes, t.others.durable = writes, clock.Timestamp{}
 		return t.others.fewEnough()
 	}

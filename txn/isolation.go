@@ -73,43 +73,68 @@ func (t *Txn) Weak() bool { return t.core.Level() != kv.Serializable }
 // CheckMany reads keys for a constraint: the transaction commits only if those that have a value still have one then. Below SERIALIZABLE
 // they are locked, so that a transaction that removes them waits.
 func (t *Txn) CheckMany(ctx context.Context, ks []keys.Key) ([][]byte, error) {
-	if !t.Weak() {
-		return t.GetMany(ctx, ks, kv.NoLock, kv.Block)
+	return t.CheckFound(ctx, ks, 0)
+}
+
+// CheckFound is CheckMany for keys of which no more than enough, if that is not zero, ever have values at the same time: it does not wait for the others when so many
+// were found, and locks none of them (GetFound).
+func (t *Txn) CheckFound(ctx context.Context, ks []keys.Key, enough int) ([][]byte, error) {
+	if err := t.usable(); err != nil {
+		return nil, err
 	}
-	vs, err := t.GetMany(ctx, ks, kv.KeyShared, kv.Block)
+	o := t.readOptions(kv.NoLock, kv.Block)
+	if t.Weak() {
+		o = t.readOptions(kv.KeyShared, kv.Block)
+	}
+	o.Check = true
+	if o.Enough = enough; o.Lock != kv.NoLock && slices.ContainsFunc(ks, func(k keys.Key) bool { _, mine := t.core.Buffered(k); return mine }) {
+		o.Enough = 0 // ranges do not know yet which of the keys has the value
+	}
+	vs, err := t.getMany(ctx, ks, o)
 	if err != nil {
 		return nil, err
 	}
 	for i, k := range ks {
-		if _, own := t.core.Buffered(k); vs[i] != nil && !own && t.protocol(k) == kv.Leader {
-			t.leader.NoteCheck(keys.Span{Start: k}, true)
+		if _, own := t.core.Buffered(k); vs[i] != nil && !own {
+			t.mustExist(k)
 		}
 	}
 	return vs, nil
 }
 
-// CheckFound is CheckMany for keys of which no more than enough ever have values at the same time: it does not wait for the others when so many were found,
-// and locks none of them (GetFound).
-func (t *Txn) CheckFound(ctx context.Context, ks []keys.Key, enough int) ([][]byte, error) {
-	lock := kv.NoLock
-	if t.Weak() {
-		lock = kv.KeyShared
+// mustExist has a key that was read for a constraint keep its value until the commit.
+func (t *Txn) mustExist(k keys.Key) {
+	switch {
+	case t.protocol(k) != kv.Leader:
+		t.core.Guard(k)
+	case t.Weak():
+		t.leader.NoteCheck(keys.Span{Start: k}, true)
 	}
-	vs, err := t.GetFound(ctx, ks, enough, lock, kv.Block)
-	if err != nil {
-		return nil, err
+}
+
+// Observe reads keys as they are below the transaction's own writes. The commit fails if one of them that it writes is changed by others from now on, or was since the transaction
+// read it before. The leader protocol sees to that by itself.
+func (t *Txn) Observe(ctx context.Context, ks []keys.Key) error {
+	if err := t.usable(); err != nil || len(ks) == 0 {
+		return err
 	}
-	for i, k := range ks {
-		if _, own := t.core.Buffered(k); vs[i] != nil && !own && t.protocol(k) == kv.Leader {
-			t.leader.NoteCheck(keys.Span{Start: k}, true)
-		}
+	_, err := t.read(ctx, ks, ReadOptions{Wait: kv.Block})
+	return err
+}
+
+// ReadFresh reads keys that the transaction is going to change, or that say whether it may: in ranges whose reads may be of an earlier state it sees what has committed by now, and its
+// later reads of these keys do, too. Ranges of the leader protocol always do.
+func (t *Txn) ReadFresh(ctx context.Context, ks []keys.Key) error {
+	if err := t.usable(); err != nil || len(ks) == 0 {
+		return err
 	}
-	return vs, nil
+	_, err := t.read(ctx, ks, ReadOptions{Wait: kv.Block, Fresh: true})
+	return err
 }
 
 // CheckTogether is CheckMany of present and CheckAbsent of absent in one request, all with the running statement's own writes.
 func (t *Txn) CheckTogether(ctx context.Context, present, absent []keys.Key) (found, taken [][]byte, err error) {
-	o := ReadOptions{Wait: kv.Block, Newest: true}
+	o := ReadOptions{Wait: kv.Block, Newest: true, Check: true}
 	if t.Weak() {
 		o.Lock, o.Plain = kv.KeyShared, make(map[string]bool, len(absent))
 		for _, k := range absent {
@@ -129,8 +154,13 @@ func (t *Txn) CheckTogether(ctx context.Context, present, absent []keys.Key) (fo
 	found, taken = vs[:len(present)], vs[len(present):]
 	note := func(ks []keys.Key, vs [][]byte, exist bool) {
 		for i, k := range ks {
-			if _, own := t.core.BufferedNewest(k); (vs[i] != nil) == exist && !own && t.protocol(k) == kv.Leader {
-				t.leader.NoteCheck(keys.Span{Start: k}, exist)
+			_, own := t.core.BufferedNewest(k)
+			switch {
+			case own || (vs[i] != nil) != exist:
+			case exist:
+				t.mustExist(k)
+			case t.protocol(k) == kv.Leader:
+				t.leader.NoteCheck(keys.Span{Start: k}, false)
 			}
 		}
 	}
@@ -158,9 +188,10 @@ func (t *Txn) CheckAbsent(ctx context.Context, ks []keys.Key) ([][]byte, error) 
 	return vs, nil
 }
 
-// CheckScan is Scan for a constraint: the transaction commits only if the span has exactly the rows found, apart from its own writes.
+// CheckScan is Scan for a constraint: the transaction commits only if the span has exactly the rows found, apart from its own writes. In ranges of other protocols than the leader's
+// the rows are those that had committed when the scan began; what is committed later the caller has to exclude by other means.
 func (t *Txn) CheckScan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resume *keys.Span, err error) {
-	if !t.Weak() {
+	if o.Fresh = true; !t.Weak() {
 		return t.Scan(ctx, o)
 	}
 	if o.Lock == kv.NoLock {
@@ -180,9 +211,9 @@ func (t *Txn) CheckScan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue,
 // CheckScans is CheckScan of several spans, each completely, in parallel over their ranges.
 func (t *Txn) CheckScans(ctx context.Context, spans []keys.Span) ([][]kv.KeyValue, error) {
 	if !t.Weak() {
-		return t.ScanMany(ctx, spans, ScanOptions{})
+		return t.ScanMany(ctx, spans, ScanOptions{Fresh: true})
 	}
-	lists, err := t.ScanMany(ctx, spans, ScanOptions{Lock: kv.KeyShared})
+	lists, err := t.ScanMany(ctx, spans, ScanOptions{Lock: kv.KeyShared, Fresh: true})
 	if err != nil {
 		return nil, err
 	}

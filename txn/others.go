@@ -30,6 +30,9 @@ import (
 //	    row before. If the range has another protocol by then, the transaction begins again. A Coordinator that is given a write of a row that it has not read does not know what was read in the leader's range
 //	    before: if the protocol promises that no update is lost, it refuses versions later than the transaction's beginning.
 //
+//	txn.MP7 (I3): A key that was read for the sake of a constraint, and has to have a value when the transaction commits, is given to the Coordinator of its range with the writes
+//	    (transaction.Write.Guard): staging records list it as one of these, and it is durable, or refused, as they are.
+//
 // Isolation: a transaction is atomic over all its ranges. Its reads and writes in the leader's ranges are as its level of isolation says. A
 // read in another range has the other protocol's guarantee for a single key: it is not part of the snapshot, and is not refreshed when the
 // timestamp moves.

@@ -19,6 +19,8 @@ type ScanOptions struct {
 	// MaxRows and TargetBytes end the scan early with a resume span; zero is no bound.
 	MaxRows     int64
 	TargetBytes int64
+	// Fresh is ReadOptions.Fresh.
+	Fresh bool
 }
 
 // Get reads a key, nil if it has no value, and locks it as lock says, also when there is no value. With

@@ -79,7 +79,7 @@ func (o *Option) append(b []byte) []byte {
 	for _, k := range o.Keys {
 		b = wire.Element(b, 13, k)
 	}
-	return wire.Bytes(b, 15, o.Anchor)
+	return wire.Bool(wire.Bytes(b, 15, o.Anchor), 17, o.Guard)
 }
 
 func readOption(r *wire.Reader, o *Option) {
@@ -101,6 +101,8 @@ func readOption(r *wire.Reader, o *Option) {
 			*wire.Grow(r, &o.Keys) = keys.Key(r.Bytes())
 		case 15:
 			o.Anchor = keys.Key(r.Bytes())
+		case 17:
+			o.Guard = r.Bool()
 		default:
 			r.Refuse()
 		}

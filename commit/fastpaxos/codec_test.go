@@ -41,6 +41,7 @@ func TestMessages(t *testing.T) {
 			func(s *side) { s.key = nil; record(&s.Record) }),
 		wiretest.Of("fastpaxos.Look", wiretest.Refuses, func(b []byte, q *Look) []byte { return q.Append(b) }, readLook, nil),
 		wiretest.Of("fastpaxos.Row", wiretest.Skips, func(b []byte, w *Row) []byte { return w.append(b) }, readRow, nil),
+		wiretest.Of("fastpaxos.Outstanding", wiretest.Refuses, func(b []byte, o *Outstanding) []byte { return o.append(b) }, readOutstanding, nil),
 		wiretest.Of("fastpaxos.Looked", wiretest.Skips, func(b []byte, l *Looked) []byte { return l.Append(b) }, readLooked, nil),
 		wiretest.Of("fastpaxos.Request", wiretest.Skips, func(b []byte, q *Request) []byte { return q.Append(b) }, readRequest,
 			func(q *Request) { q.Kind %= Read + 1; q.State = some(q.State) }),

@@ -89,7 +89,7 @@ func (c *Commit) Answer(i int, from kv.ReplicaID, r *Reply) (collided bool) {
 			if x.v == v && c.tally(p, x.ballot, v) >= p.q.Fast {
 				p.learned = v
 				// A rejected update that commutes has met a bound: the master finds room, or a new base (§3.4.3).
-				return v == Rejected && c.options[i].Commutes()
+				return v == Rejected && len(c.options[i].Deltas) > 0
 			}
 		}
 	}

@@ -22,6 +22,8 @@ type coordinator struct {
 	c *Client
 	// seen has the rows as they were first read.
 	seen map[string]Row
+	// checked are rows as they were last read for the sake of a constraint, fresh are those that were read freshly (guard.go).
+	checked, fresh map[string]Row
 	// floor is a timestamp at or below which a range has not accepted the transaction's options, whatever they were.
 	floor clock.Timestamp
 	// since is when the attempt began, zero for the first one.
@@ -63,17 +65,27 @@ func (x *coordinator) Get(ctx context.Context, t *kv.Txn, ks []keys.Key, o txn.R
 	if err := readable(t, o.Lock, o.Wait, o.Hold); err != nil {
 		return nil, err
 	}
-	if o.Lock != kv.NoLock || x.rival != 0 {
-		if err := x.await(ctx, func(k keys.Key) bool { return slices.ContainsFunc(ks, k.Equal) }); err != nil {
-			return nil, err
+	var rows []Row
+	var err error
+	switch {
+	case o.Fresh:
+		rows, err = x.getFresh(ctx, t, ks)
+	case o.Check:
+		rows, err = x.check(ctx, t, ks)
+	default:
+		if o.Lock != kv.NoLock || x.rival != 0 {
+			if err := x.await(ctx, func(k keys.Key) bool { return slices.ContainsFunc(ks, k.Equal) }); err != nil {
+				return nil, err
+			}
 		}
+		rows, err = x.c.read(ctx, ks)
 	}
-	rows, err := x.c.read(ctx, ks)
 	if err != nil {
 		return nil, err
 	}
 	values := make([][]byte, len(ks))
 	for i := range rows {
+		x.fresher(&rows[i])
 		x.see(&rows[i])
 		values[i] = rows[i].Value
 	}
@@ -150,6 +162,9 @@ func (c *Client) ahead(ctx context.Context, q *Request) (out *Looked, err error)
 func (x *coordinator) Scan(ctx context.Context, t *kv.Txn, o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
 	if err := readable(t, o.Lock, o.Wait, false); err != nil {
 		return nil, nil, err
+	}
+	if o.Fresh {
+		return x.scanFresh(ctx, t, o)
 	}
 	if o.Lock != kv.NoLock || x.rival != 0 {
 		if err := x.await(ctx, o.Span.Contains); err != nil {
@@ -309,7 +324,7 @@ func changing(err error) bool {
 func (x *coordinator) options(ctx context.Context, t *kv.Txn, writes []transaction.Write, stamp func(seen clock.Timestamp) (clock.Timestamp, error)) (options []Option, ks []keys.Key, err error) {
 	var unread []keys.Key
 	for i := range writes {
-		if _, ok := x.seen[string(writes[i].Key)]; !ok {
+		if _, ok := x.seen[string(writes[i].Key)]; !ok && !writes[i].Guard {
 			unread = append(unread, writes[i].Key)
 		}
 	}
@@ -329,6 +344,15 @@ func (x *coordinator) options(ctx context.Context, t *kv.Txn, writes []transacti
 	var seen clock.Timestamp
 	for i := range writes {
 		w := &writes[i]
+		if w.Guard {
+			u, last, err := x.guardOf(w.Key)
+			if err != nil {
+				return nil, nil, err
+			}
+			seen, ks = seen.Forward(last), append(ks, w.Key)
+			options = append(options, Option{Name: Name{Txn: t.ID}, Update: u})
+			continue
+		}
 		row := x.seen[string(w.Key)]
 		if w.Conditional && !(bytes.Equal(w.Expected, row.Value) && (w.Expected == nil) == (row.Value == nil)) {
 			return nil, nil, &kv.ConditionFailedError{Key: w.Key, Actual: row.Value}
@@ -554,6 +578,7 @@ func (x *coordinator) Committed(at clock.Timestamp) {
 // Restarted implements txn.Coordinator: the next attempt reads again.
 func (x *coordinator) Restarted(bool) {
 	x.seen, x.since = map[string]Row{}, x.c.o.Clock.Now()
+	x.checked, x.fresh = nil, nil
 }
 
 // beaten remembers whose version or option was in the way.

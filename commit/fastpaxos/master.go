@@ -303,7 +303,11 @@ func fold(r *Record, cols Columns) {
 	if n == 0 {
 		return
 	}
-	if row, err := cols.Add(r.Base.Data, ds); err == nil { // else the record goes on with the old base
+	row, err := r.Base.Data, error(nil)
+	if len(ds) > 0 { // else they are guards
+		row, err = cols.Add(row, ds)
+	}
+	if err == nil { // else the record goes on with the old base
 		r.Base, r.Added = Value{At: r.Added[n-1].At, Data: row}, slices.Clone(r.Added[n:])
 	}
 }

@@ -20,7 +20,7 @@ func (c *Client) ended(ctx context.Context, options []Option, ks []keys.Key, com
 	if committed {
 		c.mu.Lock()
 		for i := range options {
-			commute = commute || options[i].Commutes()
+			commute = commute || len(options[i].Deltas) > 0
 			if o := &options[i]; !o.Commutes() && c.own[string(ks[i])].At.Less(o.At) {
 				c.own[string(ks[i])] = Value{At: o.At, Data: o.Value}
 			}

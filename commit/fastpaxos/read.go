@@ -28,6 +28,8 @@ type Look struct {
 	Span       keys.Span
 	Reverse    bool
 	Max, Bytes int64
+	// Open asks for options that have not ended as well, and of records that differ from the base also for those without a row (fastpaxos.FP82).
+	Open bool
 }
 
 // Looked answers it. Resume is what is left of the span.
@@ -36,6 +38,14 @@ type Looked struct {
 	Resume *keys.Span
 	// Behind are keys whose row this replica lacks a version of (Record.Behind): they are not in Rows, and another replica is to be asked.
 	Behind []keys.Key
+	// Open are options that have been accepted here, and whose transactions have not ended here.
+	Open []Outstanding
+}
+
+// Outstanding is an option of a record, with what is needed to have its transaction ended: its name, keys and anchor.
+type Outstanding struct {
+	Key    keys.Key
+	Option Option
 }
 
 // row is a record as a reader sees it.
@@ -63,6 +73,14 @@ func (a *Acceptor) look(src engine.Reader, d *kv.RangeDescriptor, q *Look) (out 
 	r := mvcc.NewReader(src)
 	defer r.Close()
 	add := func(k keys.Key, g *Record, always bool) error {
+		if q.Open {
+			always = true
+			for i := range g.Votes {
+				if v := &g.Votes[i]; v.Verdict == Accepted {
+					out.Open = append(out.Open, Outstanding{k, Option{Name: v.Name, Keys: v.Keys, Anchor: v.Anchor}})
+				}
+			}
+		}
 		if g.Behind() {
 			out.Behind = append(out.Behind, k)
 			return nil
@@ -191,7 +209,7 @@ func (q *Look) Append(b []byte) []byte {
 		b = wire.Element(b, 1, k)
 	}
 	b = wire.Bytes(wire.Bytes(b, 2, q.Span.Start), 3, q.Span.End)
-	return wire.Int(wire.Int(wire.Bool(b, 4, q.Reverse), 5, q.Max), 6, q.Bytes)
+	return wire.Bool(wire.Int(wire.Int(wire.Bool(b, 4, q.Reverse), 5, q.Max), 6, q.Bytes), 7, q.Open)
 }
 
 func readLook(r *wire.Reader, q *Look) {
@@ -209,6 +227,8 @@ func readLook(r *wire.Reader, q *Look) {
 			q.Max = r.Int()
 		case 6:
 			q.Bytes = r.Int()
+		case 7:
+			q.Open = r.Bool()
 		default:
 			r.Refuse()
 		}
@@ -230,7 +250,29 @@ func (l *Looked) Append(b []byte) []byte {
 	for _, k := range l.Behind {
 		b = wire.Element(b, 3, k)
 	}
+	for i := range l.Open {
+		var at int
+		b, at = wire.Begin(b, 4)
+		b = wire.End(l.Open[i].append(b), at)
+	}
 	return b
+}
+
+func (o *Outstanding) append(b []byte) []byte {
+	return message(wire.Bytes(b, 1, o.Key), 2, o.Option.append)
+}
+
+func readOutstanding(r *wire.Reader, o *Outstanding) {
+	for m := r.Open("fastpaxos.Outstanding"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			o.Key = keys.Key(r.Bytes())
+		case 2:
+			readOption(r, &o.Option)
+		default:
+			r.Refuse()
+		}
+	}
 }
 
 func readLooked(r *wire.Reader, l *Looked) {
@@ -243,6 +285,8 @@ func readLooked(r *wire.Reader, l *Looked) {
 			kv.ReadSpan(r, l.Resume)
 		case 3:
 			*wire.Grow(r, &l.Behind) = keys.Key(r.Bytes())
+		case 4:
+			readOutstanding(r, wire.Grow(r, &l.Open))
 		default:
 			r.Skip()
 		}

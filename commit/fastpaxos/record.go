@@ -101,17 +101,19 @@ type Delta struct {
 	Min, Max int64
 }
 
-// Update is what an option does to its record. With Deltas it adds them; otherwise it replaces the value.
+// Update is what an option does to its record. With Deltas it adds them; as a guard it does nothing; otherwise it replaces the value.
 type Update struct {
 	// Seen is the state that it was made for: a physical update replaces exactly that one, and a commuting one adds to its Base.
 	Seen   Seen
 	Deltas []Delta
+	// Guard says that the transaction needs the record to be there, and changes nothing: it commutes as if it added nothing (fastpaxos.FP80).
+	Guard bool
 	// Value is nil if the record is deleted.
 	Value []byte
 }
 
 // Commutes reports whether the update may be executed in any order with others that do.
-func (u *Update) Commutes() bool { return len(u.Deltas) > 0 }
+func (u *Update) Commutes() bool { return len(u.Deltas) > 0 || u.Guard }
 
 // Option is the right to execute an update, which a transaction asks the replicas of the record for (§3.2).
 type Option struct {

@@ -1,6 +1,8 @@
 package transaction
 
 import (
+	"maps"
+
 	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
@@ -57,6 +59,8 @@ type Core struct {
 
 	buf   buffer
 	locks SpanSet
+	// guards are the keys of Guard.
+	guards map[string]kv.Seq
 	// elsewhere are writes in ranges of other protocols than the leader's that may be provisional there, by the protocol to which they
 	// were sent; a key may be there twice, if its range has changed its protocol.
 	elsewhere []kv.InFlightWrite
@@ -288,6 +292,7 @@ func (c *Core) RollbackTo(seq kv.Seq) {
 		return
 	}
 	c.buf.rollback(seq)
+	maps.DeleteFunc(c.guards, func(_ string, at kv.Seq) bool { return at > seq })
 	if c.sent && seq < c.sentSeq {
 		c.txn.IgnoredSeqs = ignore(c.txn.IgnoredSeqs, kv.SeqRange{First: seq + 1, Last: c.seq})
 	}
@@ -308,6 +313,7 @@ func (c *Core) nextSeq() kv.Seq {
 // the new identity; otherwise id is not used and locks are kept. record says that heartbeats have made a record.
 func (c *Core) Restart(id kv.TxnID, now clock.Reading, record bool) (abandoned *Cleanup, fresh bool) {
 	c.buf.reset()
+	c.guards = nil
 	c.first, c.trigger = nil, nil
 	c.statements, c.before = 0, 1
 	// Provisional writes of an attempt that is over would keep others waiting for a transaction that goes on; an aborted

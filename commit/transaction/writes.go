@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"meridian/clock"
@@ -114,6 +115,8 @@ type Write struct {
 	// Deltas are what the write adds to integer columns of what is there; nil: it replaces the value. Value is what it comes to on what the transaction has read. Protocols whose
 	// updates do not commute take the value.
 	Deltas []Delta
+	// Guard says that nothing is written: the key has to have a value when the transaction commits. Ranges of the leader protocol have no such writes.
+	Guard bool
 }
 
 // Delta is an amount that is added to an integer column, which has to stay between Min and Max.
@@ -239,6 +242,35 @@ func (c *Core) TakeElsewhere(f func(keys.Key) bool) (out []Write) {
 	for _, e := range c.buf.take(f) {
 		out = append(out, e.newest())
 	}
+	return out
+}
+
+// Guard says that a key, in a range of another protocol than the leader's, has to have a value when the transaction commits. A rollback to a savepoint before forgets it.
+func (c *Core) Guard(k keys.Key) {
+	if _, have := c.guards[string(k)]; have {
+		return
+	}
+	if c.guards == nil {
+		c.guards = make(map[string]kv.Seq)
+	}
+	c.guards[string(k)] = c.nextSeq()
+}
+
+// Guards are the keys that have to have values, but for those that are among writes: what a transaction writes it need not guard.
+func (c *Core) Guards(writes []Write) (out []Write) {
+	if len(c.guards) == 0 {
+		return nil
+	}
+	written := make(map[string]bool, len(writes))
+	for i := range writes {
+		written[string(writes[i].Key)] = true
+	}
+	for k, seq := range c.guards {
+		if !written[k] {
+			out = append(out, Write{Key: keys.Key(k), Seq: seq, Guard: true})
+		}
+	}
+	slices.SortFunc(out, func(a, b Write) int { return cmp.Compare(a.Seq, b.Seq) })
 	return out
 }
 

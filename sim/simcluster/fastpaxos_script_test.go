@@ -18,13 +18,18 @@ import (
 )
 
 // TestFastPaxosScript is all that a client may do with a table of the protocol fast_paxos, on a cluster: each statement works, or is refused with a hint before anything is changed.
-func TestFastPaxosScript(t *testing.T) {
+func TestFastPaxosScript(t *testing.T) { fastPaxosScript(t, "testdata/fast_paxos") }
+
+// TestFastPaxosKeysScript is the same for foreign keys.
+func TestFastPaxosKeysScript(t *testing.T) { fastPaxosScript(t, "testdata/fast_paxos_keys") }
+
+func fastPaxosScript(t *testing.T, file string) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 2, Log: logTo()})
 		time.Sleep(20 * time.Second)
 		conns := map[string]*pgx.Conn{}
-		datadriven.RunTest(t, "testdata/fast_paxos", func(t *testing.T, d *datadriven.TestData) string {
+		datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd == "sleep" {
 				dur, err := time.ParseDuration(d.CmdArgs[0].Key)
 				if err != nil {

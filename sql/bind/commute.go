@@ -71,6 +71,11 @@ func (x *changing) commuting() (out []opt.Commuting, physical string) {
 		if name := indexed(t, col.ID); name != "" {
 			return fail("index \"%s\" has \"%s\"", name, col.Name)
 		}
+		for i := range t.Foreign {
+			if slices.Contains(t.Foreign[i].Columns, col.ID) {
+				return fail("foreign key \"%s\" has \"%s\"", t.Foreign[i].Name, col.Name)
+			}
+		}
 		for i := range x.checks {
 			k := &x.checks[i]
 			uses, alone := false, true

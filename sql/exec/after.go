@@ -226,6 +226,9 @@ func (r *run) check(events []fkEvent) (*failure, error) {
 		}
 	}
 	for _, in := range ins {
+		if err := r.observe(in, byIn[in]); err != nil {
+			return nil, err
+		}
 		err := in.of(r, byIn[in], true, func(e fkEvent, _ keys.Key) error {
 			if first != nil && first.seq < e.seq {
 				return nil
@@ -478,6 +481,9 @@ func (r *run) cascade(in *fkIn, events []fkEvent) *failure {
 	var targets []target
 	var taken int64
 	defer func() { r.budget.Shrink(taken) }()
+	if err := r.observe(in, events); err != nil {
+		return fail(events[0], err)
+	}
 	if err := in.of(r, events, false, func(e fkEvent, k keys.Key) error {
 		n := int64(len(k) + 128)
 		if err := r.budget.Grow(n); err != nil {
@@ -496,6 +502,9 @@ func (r *run) cascade(in *fkIn, events []fkEvent) *failure {
 		ks := make([]keys.Key, n)
 		for i := range ks {
 			ks[i] = targets[i].key
+		}
+		if err := r.refresh(in.child, ks); err != nil {
+			return fail(targets[0].event, err)
 		}
 		vs, err := m.getMany(ks, r.toChange(), kv.Block)
 		if err != nil {

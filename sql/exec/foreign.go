@@ -663,6 +663,9 @@ func (r *run) precheck() error {
 		for n < len(events) && events[n].in == in {
 			n++
 		}
+		if err := r.observe(in, events[:n]); err != nil {
+			return err
+		}
 		found := false
 		if err := in.of(r, events[:n], true, func(fkEvent, keys.Key) error {
 			found = true

@@ -6,6 +6,7 @@ import (
 
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/sql/catalog"
 	"meridian/txn"
 )
 
@@ -33,6 +34,39 @@ type checker interface {
 	Weak() bool
 	CheckMany(ctx context.Context, ks []keys.Key) ([][]byte, error)
 	CheckScan(ctx context.Context, o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error)
+}
+
+// observer is implemented by a KV some of whose reads may be of an earlier state than others.
+type observer interface {
+	Observe(ctx context.Context, ks []keys.Key) error
+	ReadFresh(ctx context.Context, ks []keys.Key) error
+}
+
+// observe reads the keys that events remove, if they are in ranges without leaseholders, before rows that refer to them are looked for (exec.X8). The removal is
+// committed only if nobody has referred to them since.
+func (r *run) observe(in *fkIn, events []fkEvent) error {
+	o, ok := r.kv.(observer)
+	if !ok || !in.parent.Leaderless() {
+		return nil
+	}
+	var ks []keys.Key
+	for _, e := range events {
+		k, others, err := in.parentKey.parentOf(e.vals)
+		if err != nil {
+			return err
+		}
+		ks = append(append(ks, k), others...)
+	}
+	return o.Observe(r.ctx, ks)
+}
+
+// refresh reads rows of a table freshly, if it is one without leaseholders, before they are read in order to be changed: the entries by which they were found may be later than what
+// an ordinary read sees.
+func (r *run) refresh(t *catalog.Table, ks []keys.Key) error {
+	if o, ok := r.kv.(observer); ok && t.Leaderless() {
+		return o.ReadFresh(r.ctx, ks)
+	}
+	return nil
 }
 
 // checkMany reads keys to check a constraint.

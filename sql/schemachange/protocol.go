@@ -24,6 +24,9 @@ import (
 //	    change, and orders itself with the others. Ranges of another protocol answer from the nearest replica, which may lack the newest rows. So such changes are refused
 //	    as long as a range of the table may have another protocol: Table.Leaderless counts the ranges that the last change of the protocol has not reached.
 
+//	schemachange.SC12: A foreign key of a table without leaseholders refers to one whose ranges all have the same protocol (fastpaxos.FP83). The table that is referred to
+//	    is the first to get it, and the last to leave it. A table that refers to itself does not change its protocol: its ranges would do so one after the other.
+
 // jobProtocol waits until the ranges of a table have its commit protocol.
 const jobProtocol = "commit protocol"
 
@@ -67,9 +70,6 @@ func (c *change) fitsProtocol(t *catalog.Table, db *catalog.Database) error {
 				WithDetail("Rows of other regions can't be looked for at the commit timestamp.").
 				WithHint("%sput the region column into the keys of the table (REGIONAL BY ROW AS).", without)
 		}
-	}
-	if len(t.ReferencedBy) > 0 {
-		return excluded(t, "a foreign key that refers to it").WithHint("%sdrop the foreign keys first.", without)
 	}
 	// The configurations as the leader protocol would have them: what others can't have is left out of theirs.
 	led := *t
@@ -119,14 +119,39 @@ func (c *change) databasesFit() error {
 	return err
 }
 
-// mayLink refuses a foreign key from or to a table without leaseholders: the rows that it needs can't be kept until the commit.
+// mayLink refuses a foreign key from a table without leaseholders to one that may have some (schemachange.SC12).
 func (c *change) mayLink(t *catalog.Table, k *catalog.ForeignKey) error {
-	const hint = "Neither of the tables of a foreign key may have another commit protocol than leader."
-	if t.Leaderless() {
-		return excluded(t, "a foreign key").WithHint(hint)
+	if t.Protocol == 0 || k.RefTable == t.ID {
+		return nil
 	}
-	if ref := c.current(k.RefTable); ref != nil && ref.Leaderless() {
-		return excluded(ref, "a foreign key that refers to it").WithHint(hint)
+	ref := c.current(k.RefTable)
+	switch {
+	case ref == nil:
+		return nil
+	case ref.Reprotocol || ref.Protocol != t.Protocol:
+		return excluded(t, fmt.Sprintf("a foreign key to \"%s\"", ref.Name)).
+			WithDetail("A row of \"%s\" could be removed while another transaction refers to it.", ref.Name).
+			WithHint("Give \"%s\" the commit protocol %s first: ALTER TABLE %s SET (%s = '%s').", ref.Name, t.Protocol, quoteIdent(ref.Name), catalog.ProtocolOption, t.Protocol)
+	}
+	return nil
+}
+
+// mayLeave refuses to change the protocol of a table as long as a foreign key needs it (schemachange.SC12).
+func (c *change) mayLeave(t *catalog.Table, to catalog.CommitProtocol) error {
+	changing := &catalog.Table{Name: t.Name, Protocol: t.Protocol}
+	if to != 0 {
+		changing.Protocol = to
+	}
+	for i := range t.Foreign {
+		if k := &t.Foreign[i]; k.RefTable == t.ID {
+			return excluded(changing, fmt.Sprintf("a change of it with foreign key \"%s\" of the table to itself", k.Name)).WithHint("Drop the foreign key, and add it again under the commit protocol leader. Or make another table, and copy the rows.")
+		}
+	}
+	for _, in := range c.incoming(t) {
+		if in.table.ID != t.ID && in.table.Leaderless() {
+			return excluded(in.table, fmt.Sprintf("foreign key \"%s\" to a table of another commit protocol", in.key.Name)).
+				WithHint("Change the protocol of \"%s\" first.", in.table.Name)
+		}
 	}
 	return nil
 }
@@ -154,7 +179,7 @@ func (c *change) underProtocol(s *bind.AlterTable) error {
 		case *bind.AddConstraint:
 			switch {
 			case a.Constraint.Kind == bind.ForeignKey:
-				return excluded(t, "a foreign key").WithHint("Neither of the tables of a foreign key may have another commit protocol than leader.")
+				return refuse("another foreign key, which reads the rows that are there,")
 			case a.Constraint.Kind != bind.Check:
 				return refuse("another unique key")
 			case !a.Constraint.NotValid:
@@ -213,9 +238,9 @@ func (c *change) setProtocol(t *catalog.Table, to catalog.CommitProtocol) error 
 	if d == nil || d.Database == nil {
 		return sqlstate.New(sqlstate.InternalError, "schemachange: a table without a database: %s", t.Name)
 	}
-	for i := range t.Foreign {
-		if to != 0 {
-			return excluded(&catalog.Table{Name: t.Name, Protocol: to}, "foreign key "+t.Foreign[i].Name).WithHint("Drop it first.")
+	if !c.isNew(t) {
+		if err := c.mayLeave(t, to); err != nil {
+			return err
 		}
 	}
 	next := *t

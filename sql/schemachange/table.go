@@ -201,6 +201,9 @@ func (c *change) link(t *catalog.Table, k *catalog.ForeignKey) error {
 	if ref == nil {
 		return sqlstate.New(sqlstate.UndefinedTable, "relation with OID %d does not exist", k.RefTable)
 	}
+	if ref.Leaderless() && !c.isNew(t) {
+		return excluded(ref, "a foreign key that refers to it from rows that are there").WithHint("%s", asLeader(ref))
+	}
 	r := catalog.Reference{Table: t.ID, Constraint: k.ID}
 	if !slices.Contains(ref.ReferencedBy, r) {
 		ref.ReferencedBy = append(ref.ReferencedBy, r)

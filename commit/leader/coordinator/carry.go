@@ -47,7 +47,7 @@ func (c *Coordinator) ReadBounds(first, last keys.Key) (_, _ keys.Key, ok bool) 
 
 // MustRefresh reports whether the transaction commits only if what it has read in ranges of this protocol has not changed.
 func (c *Coordinator) MustRefresh() bool {
-	return !c.reads.Empty() && c.core.Level() != kv.ReadCommitted && !c.core.Historical()
+	return c.iso.hasChecks() || !c.reads.Empty() && c.core.Level() != kv.ReadCommitted && !c.core.Historical()
 }
 
 // Carry says that the reads lie in the range of a commit in one phase, as far as the router knows.
