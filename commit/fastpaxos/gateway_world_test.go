@@ -148,7 +148,7 @@ func (w *lab) look(d *kv.RangeDescriptor, a *Acceptor, q *Look) *Looked {
 	if ks == nil {
 		span := q.Span
 		for k, r := range a.records {
-			if r.Base.Data != nil && span.Contains(keys.Key(k)) {
+			if (r.Base.Data != nil || q.Open) && span.Contains(keys.Key(k)) {
 				ks = append(ks, keys.Key(k))
 			}
 		}
@@ -172,6 +172,11 @@ func (w *lab) look(d *kv.RangeDescriptor, a *Acceptor, q *Look) *Looked {
 		r := a.records[string(k)]
 		if r == nil {
 			r = w.base(k)
+		}
+		for i := range r.Votes {
+			if v := &r.Votes[i]; q.Open && v.Verdict == Accepted {
+				out.Open = append(out.Open, Outstanding{k, Option{Name: v.Name, Keys: v.Keys, Anchor: v.Anchor}})
+			}
 		}
 		if r.Behind() {
 			out.Behind = append(out.Behind, k)

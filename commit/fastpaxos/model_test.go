@@ -405,6 +405,29 @@ func less(n, by int64) Option {
 	return Option{Name: at(n), Update: Update{Seen: Seen{Base: clock.Timestamp{Wall: 1}}, Deltas: []Delta{{Amount: -by, Min: 0, Max: 1 << 40}}}}
 }
 
+// guarding is an option that needs the record, removal one that removes it.
+func guarding(n int64) Option {
+	return Option{Name: at(n), Update: Update{Seen: Seen{Base: clock.Timestamp{Wall: 1}}, Guard: true}}
+}
+
+func removal(n int64) Option {
+	o := physical(n)
+	o.Value = nil
+	return o
+}
+
+func anyOption(dice *rand.Rand, n int64) Option {
+	switch dice.IntN(6) {
+	case 0:
+		return physical(n)
+	case 1:
+		return removal(n)
+	case 2:
+		return guarding(n)
+	}
+	return less(n, 1+dice.Int64N(2))
+}
+
 type search struct {
 	seed   maphash.Seed
 	seen   map[uint64]bool
@@ -449,6 +472,9 @@ func TestEveryOrder(t *testing.T) {
 		{"a writer and one that takes it for dead", 3, []Option{physical(10)}, 1, true, 5_000},
 		{"two that take from three", 3, []Option{less(10, 2), less(11, 2)}, 0, false, 5_000},
 		{"one that takes and one that writes", 3, []Option{less(10, 2), physical(11)}, 0, false, 5_000},
+		{"one that refers and one that removes", 3, []Option{guarding(10), removal(11)}, 0, false, 5_000},
+		{"one that removes and one that refers", 5, []Option{removal(10), guarding(11)}, 0, false, 5_000},
+		{"one that refers, and is taken for dead", 3, []Option{guarding(10)}, 1, true, 5_000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newModel(c.n, modelBase, c.options, c.finishers)
@@ -471,11 +497,7 @@ func TestRandomOrders(t *testing.T) {
 		n := []int{3, 3, 5, 5, 7}[dice.IntN(5)]
 		var options []Option
 		for i := range int64(2 + dice.IntN(4)) {
-			if dice.IntN(3) == 0 {
-				options = append(options, physical(10+i))
-			} else {
-				options = append(options, less(10+i, 1+dice.Int64N(2)))
-			}
+			options = append(options, anyOption(dice, 10+i))
 		}
 		m := newModel(n, modelBase, options, dice.IntN(2))
 		m.apart = dice.IntN(2) == 0
@@ -570,11 +592,7 @@ func TestFoldAtAnyMoment(t *testing.T) {
 		n := []int{3, 3, 4, 5, 5, 7}[dice.IntN(6)]
 		var options []Option
 		for i := range int64(2 + dice.IntN(4)) {
-			if dice.IntN(3) == 0 {
-				options = append(options, physical(10+i))
-			} else {
-				options = append(options, less(10+i, 1+dice.Int64N(2)))
-			}
+			options = append(options, anyOption(dice, 10+i))
 		}
 		m := newModel(n, modelBase, options, dice.IntN(2))
 		m.apart = dice.IntN(2) == 0
