@@ -79,6 +79,7 @@ const (
 type fastCampaign struct {
 	*campaign
 	tables map[string]uint32
+	ranged []string // the tables whose ranges change
 
 	mu      sync.Mutex // guards what follows
 	appends []fastAppend
@@ -144,7 +145,8 @@ func (k *fastCampaign) run(t *testing.T) {
 			t.Fatalf("%s: %v", q, err)
 		}
 	}
-	for _, name := range []string{"lists", "stock", "names"} {
+	k.ranged = []string{"lists", "stock", "names"}
+	for _, name := range k.ranged {
 		k.tables[name] = tableIDOf(t, setup, name)
 	}
 	setup.Close(t.Context())
@@ -323,7 +325,7 @@ func (k *fastCampaign) changeRange(dice *rand.Rand) {
 		}
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		name := []string{"lists", "stock", "names"}[dice.IntN(3)]
+		name := k.ranged[dice.IntN(len(k.ranged))]
 		at := keys.IndexPrefix(k.tables[name], uint32(1))
 		if dice.IntN(3) > 0 {
 			at = encoding.AppendInt(slices.Clone(at), int64(dice.IntN(fastLists)), encoding.Ascending)
