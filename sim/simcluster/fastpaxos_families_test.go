@@ -51,7 +51,7 @@ func TestFamiliesCampaign(t *testing.T) {
 }
 
 const (
-	families       = 8
+	families       = 4
 	familiesFaults = 20 * time.Second
 )
 
@@ -111,7 +111,7 @@ func (k *familiesCampaign) run(t *testing.T) {
 	for n := range uint64(7) {
 		work(n, func(cl *client) {
 			k.live(cl)
-			time.Sleep(time.Duration(cl.dice.IntN(60)) * time.Millisecond)
+			time.Sleep(time.Duration(cl.dice.IntN(15)) * time.Millisecond)
 		})
 	}
 	work(50, func(cl *client) {
