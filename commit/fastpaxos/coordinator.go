@@ -78,6 +78,7 @@ func (x *coordinator) Get(ctx context.Context, t *kv.Txn, ks []keys.Key, o txn.R
 				return nil, err
 			}
 		}
+		defer x.works()()
 		rows, err = x.c.read(ctx, ks)
 	}
 	if err != nil {
@@ -171,6 +172,7 @@ func (x *coordinator) Scan(ctx context.Context, t *kv.Txn, o txn.ScanOptions) ([
 			return nil, nil, err
 		}
 	}
+	defer x.works()()
 	rows, resume, err := x.c.scan(ctx, o)
 	if err != nil {
 		return nil, nil, err
@@ -393,6 +395,7 @@ func (x *coordinator) Decide(ctx context.Context, t *kv.Txn, writes []transactio
 	}
 	at := options[0].At
 	begun := c.o.Host.Clock.Monotonic()
+	defer x.works()()
 	a := c.attempt(options)
 	out, err := a.run(ctx)
 	switch {
@@ -510,6 +513,7 @@ func (x *coordinator) Write(ctx context.Context, t *kv.Txn, writes []transaction
 		return err
 	}
 	n := options[0].Name
+	defer x.works()()
 	a := c.attempt(options)
 	a.before = make([]*Request, len(options))
 	sent := map[string]Option{}

@@ -255,6 +255,13 @@ func (g *gateway) Ask(ctx context.Context, to kv.NodeID, msg []byte) ([]byte, er
 	}
 }
 
+// counted is how many messages of a kind acceptors have got.
+func (w *lab) counted(k Kind) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.kinds[k]
+}
+
 func isUnavailable(err error) bool {
 	var u *kv.UnavailableError
 	return errors.As(err, &u)

@@ -31,6 +31,8 @@ const (
 	Done
 	// Hot says that others want a row that the gateway has written (fastpaxos.FP52).
 	Hot
+	// Held asks whether a turn is still in use: its keeper has given it some time ago, and others wait.
+	Held
 )
 
 // Ask is what a gateway asks another one about a record.
@@ -54,7 +56,7 @@ type Told struct {
 	Learned Learned
 	// Ballot, if it is not zero, is a later one of a master elsewhere.
 	Ballot Ballot
-	// Granted answers Turn: it is the gateway's turn. Waiting: others wait for theirs, or it has to ask again.
+	// Granted answers Turn and Held: it is the gateway's turn. Waiting: others wait for theirs, or it has to ask again.
 	Granted, Waiting bool
 }
 
@@ -69,7 +71,7 @@ func readAsk(r *wire.Reader, q *Ask) {
 	for m := r.Open("fastpaxos.Ask"); r.Next(&m); {
 		switch r.Field() {
 		case 1:
-			q.Kind = AskKind(r.Enum(uint8(Hot)))
+			q.Kind = AskKind(r.Enum(uint8(Held)))
 		case 2:
 			q.Key = keys.Key(r.Bytes())
 		case 3:
@@ -215,6 +217,8 @@ func (c *Client) Serve(ctx context.Context, from kv.NodeID, msg []byte) ([]byte,
 		c.givenBack(from, q)
 	case Hot:
 		c.heat(q.Key)
+	case Held:
+		out.Granted = c.holds(from, q)
 	default:
 		err = fmt.Errorf("fastpaxos: a gateway asks for something unknown (%d)", q.Kind)
 	}

@@ -21,8 +21,12 @@ import (
 
 // Chosen by us.
 const (
-	// turnTime is how long a turn lasts at most, at a gateway and at a keeper: that of one whose client thinks, or whose gateway is gone.
+	// turnTime is how long a turn lasts at most, at a gateway and at a keeper.
 	turnTime = 2 * time.Second
+	// thinkTime is how long a turn lasts while the transaction does nothing, because its client thinks.
+	thinkTime = 500 * time.Millisecond
+	// heldFor is how long a keeper has given a turn before it asks whether that is still in use, and between two such questions.
+	heldFor = 400 * time.Millisecond
 	// ownTime is for how long a gateway passes a turn on among its own transactions.
 	ownTime = 700 * time.Millisecond
 	// hotTime is how long a row is hot after somebody was refused, or had to wait.
@@ -46,6 +50,14 @@ type turn struct {
 	keeper kv.NodeID // zero: none has been asked, or none has answered
 	number uint64
 	since  time.Duration // when the keeper has given it
+	// working counts what the transaction is doing at the moment; if that is nothing, worked is when it did something last.
+	working int
+	worked  time.Duration
+}
+
+// over reports whether others need not wait any longer for a turn to end.
+func (t *turn) over(now time.Duration) bool {
+	return t.begun > 0 && (now-t.begun > turnTime || t.working == 0 && now-max(t.begun, t.worked) > thinkTime)
 }
 
 // line is those of this gateway who want a row.
@@ -62,6 +74,7 @@ type standing struct {
 	here    int           // requests that wait
 	granted bool
 	since   time.Duration
+	probed  time.Duration // when it was asked last whether it still has it
 	wake    chan struct{} // holds one
 }
 
@@ -150,13 +163,58 @@ func (x *coordinator) await(ctx context.Context, has func(keys.Key) bool) error 
 		if n := len(x.turns); n >= atOnce || n > 0 && (i == 0 || k.Compare(x.turns[n-1].key) <= 0) {
 			continue
 		}
+		done := x.works() // it needs those that it has
 		t, err := x.c.take(ctx, k, x.rival)
+		done()
 		if err != nil {
 			return err
 		}
 		x.turns = append(x.turns, t)
 	}
 	return nil
+}
+
+// works says that the transaction does something until the returned function is called: that its turns are in use.
+func (x *coordinator) works() (done func()) {
+	if len(x.turns) == 0 {
+		return func() {}
+	}
+	x.c.work(x.turns, 1)
+	return func() { x.c.work(x.turns, -1) }
+}
+
+func (c *Client) work(ts []*turn, n int) {
+	now := c.o.Host.Clock.Monotonic()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range ts {
+		t.working, t.worked = t.working+n, now
+	}
+}
+
+// holds reports whether a turn that a keeper has given is still in use.
+func (c *Client) holds(keeper kv.NodeID, q *Ask) bool {
+	now := c.o.Host.Clock.Monotonic()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.turns.lines[string(q.Key)]
+	return l != nil && l.now != nil && l.now.keeper == keeper && l.now.number == q.Number && !l.now.over(now)
+}
+
+// probe asks a gateway whether it still has the turn at the head of a line, and ends the turn if it has not, or does not answer.
+func (c *Client) probe(k string, s *standing) {
+	ask := &Ask{Kind: Held, Key: keys.Key(k), Number: s.number}
+	if s.node == c.o.NodeID() {
+		if !c.holds(s.node, ask) {
+			c.givenBack(s.node, ask)
+		}
+		return
+	}
+	c.o.Host.Group.Go(func(ctx context.Context) {
+		if told, err := c.ask(ctx, s.node, 0, ask); err != nil || !told.Granted {
+			c.givenBack(s.node, ask)
+		}
+	})
 }
 
 // Ended implements txn.Closer.
@@ -178,7 +236,7 @@ func (c *Client) take(ctx context.Context, k keys.Key, rival kv.NodeID) (*turn, 
 		c.turns.lines[string(k)] = l
 	}
 	if l.now == nil {
-		t.begun = begun
+		t.begun = max(begun, 1)
 		l.now = t
 		c.mu.Unlock()
 	} else {
@@ -223,7 +281,7 @@ func (c *Client) inLine(ctx context.Context, l *line, mine chan *turn, begun tim
 			l.waiting = slices.Delete(l.waiting, at, at+1)
 			c.mu.Unlock()
 			return nil, ctx.Err()
-		case at == 0 && l.now.begun > 0 && now-l.now.begun > turnTime, now-begun > inLine:
+		case at == 0 && l.now.over(now), now-begun > inLine:
 			// The one before takes too long.
 			t := &turn{key: l.now.key, begun: now}
 			l.waiting, l.now = slices.Delete(l.waiting, at, at+1), t
@@ -342,7 +400,7 @@ func (c *Client) turnBegins(t *turn) {
 	now := c.o.Host.Clock.Monotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t.begun = now
+	t.begun = max(now, 1)
 }
 
 // keep answers a gateway that wants a turn: that it has it, or after a while that it has to wait.
@@ -389,7 +447,15 @@ func (c *Client) keep(ctx context.Context, from kv.NodeID, q *Ask) (out Told) {
 		case now >= until || ctx.Err() != nil:
 			return Told{Waiting: true}
 		}
+		head := all[0]
+		ask := head.granted && now-head.since > heldFor && now-head.probed > heldFor
+		if ask {
+			head.probed = now
+		}
 		c.mu.Unlock()
+		if ask {
+			c.probe(k, head)
+		}
 		tick := c.o.Host.Clock.NewTimer(turnPatience / 4)
 		select {
 		case <-me.wake:

@@ -46,20 +46,43 @@ func TestTurns(t *testing.T) {
 	run("in order", func(t *testing.T, _ *lab, gs []*gateway) {
 		_, a, b := keeper(t, gs)
 		first := take(t, a, 0, 300*time.Millisecond)
-		time.AfterFunc(time.Second, func() { a.client.pass(first) })
-		b.client.pass(take(t, b, 900*time.Millisecond, 1500*time.Millisecond))
+		a.client.work([]*turn{first}, 1)
+		time.AfterFunc(1200*time.Millisecond, func() { a.client.pass(first) })
+		b.client.pass(take(t, b, 1200*time.Millisecond, 1500*time.Millisecond))
 	})
 	run("the gateway whose turn it is is gone", func(t *testing.T, _ *lab, gs []*gateway) {
 		_, a, b := keeper(t, gs)
 		take(t, a, 0, 300*time.Millisecond)
 		a.cancel()
-		b.client.pass(take(t, b, turnTime-300*time.Millisecond, turnTime+600*time.Millisecond))
+		// Its keeper asks after a while, and waits for an answer.
+		b.client.pass(take(t, b, heldFor, heldFor+turnPatience+roundTime-patience+200*time.Millisecond))
+	})
+	run("the keeper has it, and its client thinks", func(t *testing.T, _ *lab, gs []*gateway) {
+		keeper, a, _ := keeper(t, gs)
+		first := take(t, keeper, 0, 0)
+		a.client.pass(take(t, a, heldFor, thinkTime+turnPatience+400*time.Millisecond))
+		keeper.client.pass(first)
+	})
+	run("the client of the transaction before thinks", func(t *testing.T, _ *lab, gs []*gateway) {
+		_, a, b := keeper(t, gs)
+		first := take(t, a, 0, 300*time.Millisecond)
+		a.client.work([]*turn{first}, 1)
+		a.client.work([]*turn{first}, -1)
+		second := take(t, a, thinkTime, thinkTime+turnTime/8+300*time.Millisecond)
+		a.client.pass(first) // it has lost its turn by now
+		a.client.work([]*turn{second}, 1)
+		a.client.work([]*turn{second}, -1)
+		b.client.pass(take(t, b, heldFor, thinkTime+heldFor+turnPatience+400*time.Millisecond))
+		a.client.pass(second)
 	})
 	run("the transaction before does not end", func(t *testing.T, _ *lab, gs []*gateway) {
-		_, a, _ := keeper(t, gs)
+		_, a, b := keeper(t, gs)
 		first := take(t, a, 0, 300*time.Millisecond)
+		a.client.work([]*turn{first}, 1)
 		second := take(t, a, turnTime-300*time.Millisecond, turnTime+turnTime/4+600*time.Millisecond)
 		a.client.pass(first) // it has lost its turn by now
+		a.client.work([]*turn{second}, 1)
+		b.client.pass(take(t, b, turnTime-300*time.Millisecond, turnTime+600*time.Millisecond))
 		a.client.pass(second)
 	})
 	run("who does not wait any more", func(t *testing.T, _ *lab, gs []*gateway) {
