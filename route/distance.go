@@ -130,8 +130,8 @@ func (s *Sender) Quorums(span keys.Span) (out []Quorums) {
 	return out
 }
 
-// masterRounds are those of a commit whose proposals no fast quorum can answer: the proposals, the master's question, and what it has decided.
-const masterRounds = 3
+// masterRounds are those of a commit whose proposals no fast quorum can answer: the master's question, at the same time as the proposals, and what it has decided.
+const masterRounds = 2
 
 // leaderless adds a range without a leaseholder: reads go to the nearest voter, and commits to a fast quorum, or, if too few voters are up, to a classic one by a
 // master.
