@@ -3,8 +3,10 @@ package simcluster_test
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -157,5 +159,62 @@ func TestNoPauseWhenRegionsAreLost(t *testing.T) {
 				}
 			}
 		})
+	})
+}
+
+// TestMixedIsTheSlower: a transaction over a table with a leader in the client's region, whose writes survive the loss of a region, and one without a leader takes as long as the slower of
+// both, from each region, for one row or several, in one statement or many.
+func TestMixedIsTheSlower(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, regions := fiveAcceptors(t)
+		stocked(t, c, 1_000_000)
+		admin := connectTo(t, c, 0, "d")
+		exec(t, admin, "INSERT INTO stock SELECT i, 1000, 'x' FROM generate_series(100, 199) AS g (i)")
+		for i, r := range regions.Names {
+			table := "orders" + strconv.Itoa(i)
+			exec(t, admin, "CREATE TABLE "+table+" (id int PRIMARY KEY, n int, UNIQUE (n))")
+			exec(t, admin, "ALTER TABLE "+table+" CONFIGURE ZONE USING lease_preferences = '[[+region="+r+"]]'")
+		}
+		time.Sleep(60 * time.Second)
+		for i, from := range regions.Names {
+			conn := connectTo(t, c, i, "d")
+			next, orders := 0, "orders"+strconv.Itoa(i)
+			id := func(string) string { next++; return strconv.Itoa(next) }
+			for _, q := range []struct {
+				name  string
+				texts []string // # is a new number
+			}{
+				{"one row of each", []string{"UPDATE stock SET n = n - 3 WHERE id = 7", "INSERT INTO %o VALUES (#, #)"}},
+				{"the other order", []string{"INSERT INTO %o VALUES (#, #)", "UPDATE stock SET name = 'y' WHERE id = 101"}},
+				{"several rows of each", []string{"INSERT INTO %o VALUES (#, #), (#, #), (#, #)", "INSERT INTO stock VALUES (%i#, 1, 'a'), (%i#, 1, 'b'), (%i#, 1, 'c')"}},
+				{"many statements", []string{"INSERT INTO %o VALUES (#, #)", "INSERT INTO stock VALUES (%i#, 1, 'a')", "UPDATE stock SET n = n - 1 WHERE id = 102", "INSERT INTO %o VALUES (#, #)",
+					"UPDATE stock SET name = 'z' WHERE id = 103", "INSERT INTO %o VALUES (#, #)"}},
+				{"one statement", []string{"WITH o AS (INSERT INTO %o VALUES (#, #), (#, #) RETURNING id) UPDATE stock SET n = n - 1 WHERE id = 104"}},
+				{"a row of the leader's that is read and written", []string{"UPDATE stock SET n = n - 1 WHERE id = 105", "UPDATE %o SET n = n + 10000 WHERE id = 1"}},
+			} {
+				for try := range 3 {
+					time.Sleep(3 * time.Second)
+					var b strings.Builder
+					if b.WriteString("BEGIN; "); len(q.texts) == 1 {
+						b.Reset()
+					}
+					for _, text := range q.texts {
+						text = strings.ReplaceAll(strings.ReplaceAll(text, "%o", orders), "%i", strconv.Itoa(i+1)+"00")
+						b.WriteString(regexp.MustCompile("#").ReplaceAllStringFunc(text, id) + "; ")
+					}
+					if len(q.texts) > 1 {
+						b.WriteString("COMMIT")
+					}
+					begun := time.Now()
+					exec(t, conn, b.String())
+					took, want := time.Since(begun), fourth(regions, from)
+					t.Logf("%-20s %-50s %v of %v", from, q.name, took, want)
+					if most := want + max(want/20, 3*time.Millisecond); took > most && try > 0 {
+						t.Errorf("%s, %s: %v, want no more than %v", from, q.name, took, most)
+					}
+				}
+			}
+		}
 	})
 }
