@@ -23,6 +23,8 @@ const (
 	// deadFor is how long a node stays dead.
 	deadFor = 10 * time.Second
 	warmUp  = 3 * time.Second
+	// behindFor is how long a replica of a range without a master may be behind after the load has ended: longer than options of a gateway that was killed wait for somebody to finish them.
+	behindFor = 30 * time.Second
 )
 
 // TestVerifyNotices: verify finds each kind of contradiction.
@@ -74,7 +76,7 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// load is the bank and the ledger, running.
+// load is the bank and the ledgers, running.
 type load struct {
 	stop   context.CancelFunc
 	done   sync.WaitGroup
@@ -82,10 +84,11 @@ type load struct {
 	err    error
 }
 
-func begin(ctx context.Context, l *ledger, b *bank.Bank, urls []string, generation int) *load {
+func begin(ctx context.Context, l, f *ledger, b *bank.Bank, urls []string, generation int) *load {
 	ctx, stop := context.WithCancel(ctx)
 	r := &load{stop: stop}
 	r.done.Go(func() { l.run(ctx, generation) })
+	r.done.Go(func() { f.run(ctx, generation) })
 	r.done.Go(func() {
 		r.result, r.err = workload.Run(ctx, b, workload.Options{
 			URLs: urls, Concurrency: 3, CheckEvery: time.Second, Seed: uint64(generation), Out: io.Discard,
@@ -125,10 +128,13 @@ func TestKill(t *testing.T) {
 	dice := seed(t)
 	ctx := t.Context()
 	urls := c.URLs("postgres")
-	l, b := newLedger(urls), bank.New()
+	l, f, b := newLedger(urls), newLedgerWithoutMaster(urls), bank.New()
 	// Small tables share a range at first; transactions are to touch several.
 	prepare(t, c, func(ctx context.Context, conn *pgx.Conn) error {
 		if err := l.setup(ctx, conn); err != nil {
+			return err
+		}
+		if err := f.setup(ctx, conn); err != nil {
 			return err
 		}
 		return b.Init(ctx, conn)
@@ -140,7 +146,7 @@ func TestKill(t *testing.T) {
 
 	generation := 0
 	t.Run("one", func(t *testing.T) { // each in turn, so the leaseholders are among them
-		run := begin(ctx, l, b, urls, generation)
+		run := begin(ctx, l, f, b, urls, generation)
 		generation++
 		time.Sleep(warmUp)
 		for _, i := range dice.Perm(len(c.Nodes)) {
@@ -156,6 +162,7 @@ func TestKill(t *testing.T) {
 			now, _, _ := l.count()
 			gap := l.gap(killed, time.Now())
 			t.Logf("node %d killed: %d acknowledged meanwhile, longest gap of a ledger %.1f s", i+1, now-acked, gap.Seconds())
+			t.Logf("longest gap of a ledger without a master: %.1f s; the last error: %v", f.gap(killed, time.Now()).Seconds(), f.lastError())
 			if gap > gapLimit {
 				t.Errorf("a ledger was not written for %.1f s; the last error: %v", gap.Seconds(), l.lastError())
 			}
@@ -163,10 +170,10 @@ func TestKill(t *testing.T) {
 			time.Sleep(warmUp)
 		}
 		run.end(t)
-		check(t, ctx, c, l, b)
+		check(t, ctx, c, l, f, b)
 	})
 	t.Run("stop", func(t *testing.T) { // as an operator does
-		run := begin(ctx, l, b, urls, generation)
+		run := begin(ctx, l, f, b, urls, generation)
 		generation++
 		time.Sleep(warmUp)
 		i := dice.IntN(len(c.Nodes))
@@ -185,11 +192,11 @@ func TestKill(t *testing.T) {
 		}
 		restart(t, ctx, c, i)
 		run.end(t)
-		check(t, ctx, c, l, b)
+		check(t, ctx, c, l, f, b)
 	})
 	for range 2 {
 		t.Run("all", func(t *testing.T) {
-			run := begin(ctx, l, b, urls, generation)
+			run := begin(ctx, l, f, b, urls, generation)
 			generation++
 			time.Sleep(warmUp + time.Duration(dice.Int64N(int64(time.Second))))
 			c.KillAll()
@@ -214,7 +221,7 @@ func TestKill(t *testing.T) {
 				t.Errorf("nothing is written after the restart; the last error: %v", l.lastError())
 			}
 			run.end(t)
-			check(t, ctx, c, l, b)
+			check(t, ctx, c, l, f, b)
 		})
 	}
 }
@@ -237,10 +244,10 @@ func restart(t *testing.T, ctx context.Context, c *process.Cluster, i int) {
 	t.Logf("node %d serves again after %.1f s", i+1, time.Since(begun).Seconds())
 }
 
-// check verifies ledger and bank through every node.
-func check(t *testing.T, ctx context.Context, c *process.Cluster, l *ledger, b *bank.Bank) {
+// check verifies ledgers and bank through every node.
+func check(t *testing.T, ctx context.Context, c *process.Cluster, l, f *ledger, b *bank.Bank) {
 	t.Helper()
-	limit, cancel := context.WithTimeout(ctx, time.Minute)
+	limit, cancel := context.WithTimeout(ctx, time.Minute+3*behindFor)
 	defer cancel()
 	if died := c.Died(); len(died) > 0 {
 		t.Errorf("nodes %v ended by themselves", died)
@@ -267,6 +274,25 @@ func check(t *testing.T, ctx context.Context, c *process.Cluster, l *ledger, b *
 		}
 		if err := b.Check(limit, conn); err != nil {
 			t.Errorf("node %d: bank: %v", i+1, err)
+		}
+		// Each node reads at its own replica, which others bring up to date (fastpaxos.FP26).
+		var wrong []string
+		for until := time.Now().Add(behindFor); ; {
+			if r, err = f.read(limit, conn); err == nil {
+				wrong = f.verify(r)
+			}
+			if err == nil && len(wrong) == 0 || time.Now().After(until) {
+				break
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+		if err != nil {
+			t.Errorf("node %d, without a master: %v", i+1, err)
+		} else if len(wrong) > 0 {
+			t.Errorf("node %d, without a master: %d contradictions: %q ...", i+1, len(wrong), wrong[:min(len(wrong), 10)])
+		} else if i == 0 {
+			acked, failed, tried := f.count()
+			t.Logf("%d pairs are there without a master: %d tried, %d acknowledged, %d failed", len(r.first), tried, acked, failed)
 		}
 		conn.Close(limit)
 	}

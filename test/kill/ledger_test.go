@@ -23,6 +23,9 @@ const (
 // ledger records the outcomes of its writers' transactions.
 type ledger struct {
 	urls []string
+	// prefix begins the names of its tables. without has those of the protocol fast_paxos: two of three ledgers, so that some transactions are over two protocols, and the counters.
+	prefix  string
+	without bool
 
 	mu     sync.Mutex
 	acked  map[int64]bool
@@ -37,18 +40,31 @@ func newLedger(urls []string) *ledger {
 	return &ledger{urls: urls, acked: make(map[int64]bool), failed: make(map[int64]bool)}
 }
 
+// newLedgerWithoutMaster is of tables of the protocol fast_paxos, and one of the leader's.
+func newLedgerWithoutMaster(urls []string) *ledger {
+	l := newLedger(urls)
+	l.prefix, l.without = "fast_", true
+	return l
+}
+
 // setup makes the tables.
 func (l *ledger) setup(ctx context.Context, conn *pgx.Conn) error {
+	with := func(all bool) string {
+		if l.without && all {
+			return " WITH (commit_protocol = 'fast_paxos')"
+		}
+		return ""
+	}
 	for i := range ledgers {
-		if _, err := conn.Exec(ctx, fmt.Sprintf("CREATE TABLE ledger_%d (id bigint PRIMARY KEY, writer int NOT NULL)", i)); err != nil {
+		if _, err := conn.Exec(ctx, fmt.Sprintf("CREATE TABLE %sledger_%d (id bigint PRIMARY KEY, writer int NOT NULL)%s", l.prefix, i, with(i < ledgers-1))); err != nil {
 			return err
 		}
 	}
-	if _, err := conn.Exec(ctx, "CREATE TABLE counters (writer int PRIMARY KEY, n bigint NOT NULL)"); err != nil {
+	if _, err := conn.Exec(ctx, fmt.Sprintf("CREATE TABLE %scounters (writer int PRIMARY KEY, n bigint NOT NULL)%s", l.prefix, with(true))); err != nil {
 		return err
 	}
 	for w := range ledgers * writersPerLedger {
-		if _, err := conn.Exec(ctx, "INSERT INTO counters VALUES ($1, 0)", w); err != nil {
+		if _, err := conn.Exec(ctx, fmt.Sprintf("INSERT INTO %scounters VALUES ($1, 0)", l.prefix), w); err != nil {
 			return err
 		}
 	}
@@ -73,8 +89,9 @@ func (l *ledger) write(ctx context.Context, generation, w int) {
 		}
 	}()
 	own := w % ledgers
-	first := fmt.Sprintf("INSERT INTO ledger_%d VALUES ($1, $2)", own)
-	second := fmt.Sprintf("INSERT INTO ledger_%d VALUES ($1, $2)", (own+1)%ledgers)
+	first := fmt.Sprintf("INSERT INTO %sledger_%d VALUES ($1, $2)", l.prefix, own)
+	second := fmt.Sprintf("INSERT INTO %sledger_%d VALUES ($1, $2)", l.prefix, (own+1)%ledgers)
+	count := fmt.Sprintf("UPDATE %scounters SET n = n + 1 WHERE writer = $1", l.prefix)
 	url := w
 	for n := int64(0); ctx.Err() == nil; n++ {
 		id := int64(generation)*1e12 + int64(w)*1e9 + n
@@ -104,7 +121,7 @@ func (l *ledger) write(ctx context.Context, generation, w int) {
 			for _, q := range []struct {
 				sql  string
 				args []any
-			}{{first, []any{id, w}}, {second, []any{-id - 1, w}}, {"UPDATE counters SET n = n + 1 WHERE writer = $1", []any{w}}} {
+			}{{first, []any{id, w}}, {second, []any{-id - 1, w}}, {count, []any{w}}} {
 				if _, err := tx.Exec(limit, q.sql, q.args...); err != nil {
 					if !conn.IsClosed() {
 						tx.Rollback(limit)
@@ -199,7 +216,7 @@ func (l *ledger) read(ctx context.Context, conn *pgx.Conn) (*rows, error) {
 			return err
 		}
 		for i := range ledgers {
-			if err := scan(fmt.Sprintf("SELECT id, writer FROM ledger_%d", i), func(id, w int64) {
+			if err := scan(fmt.Sprintf("SELECT id, writer FROM %sledger_%d", l.prefix, i), func(id, w int64) {
 				if id >= 0 {
 					r.first[id] = w
 				} else {
@@ -209,7 +226,7 @@ func (l *ledger) read(ctx context.Context, conn *pgx.Conn) (*rows, error) {
 				return err
 			}
 		}
-		return scan("SELECT writer, n FROM counters", func(w, n int64) { r.counters[w] = n })
+		return scan(fmt.Sprintf("SELECT writer, n FROM %scounters", l.prefix), func(w, n int64) { r.counters[w] = n })
 	})
 	return r, err
 }
