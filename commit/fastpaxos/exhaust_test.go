@@ -48,9 +48,12 @@ type checked struct {
 	// crashes: an acceptor may lose what it has not synced. forgets: it may forget a transaction as soon as it has ended everywhere. absorbs: any executed version may be added to the
 	// base, and be found there by others.
 	crashes, forgets, absorbs bool
-	limit                     int // states in the ordinary tests; zero: all
-	long                      bool
-	min, max                  int64 // of the value, which begins at 3
+	// deaf: nobody is told an outcome.
+	deaf bool
+	// long: the ordinary tests search some of the states only, limit or few.
+	long     bool
+	limit    int
+	min, max int64 // of the value, which begins at 3
 }
 
 // checkedOption is an option about the record of a group. Its transaction is all that have its number.
@@ -1065,6 +1068,9 @@ func (k *checker) visit(s *checkedState, depth int) {
 			if s.enabled[i] {
 				reqs = append(reqs, k.propose[i])
 			}
+			if k.c.deaf {
+				continue
+			}
 			if out[i] == Accepted {
 				reqs = append(reqs, k.endYes[i])
 			} else if out[i] == Rejected {
@@ -1278,6 +1284,8 @@ func TestExhausted(t *testing.T) {
 		{name: "two takers, a master and a recovery", n: 3, options: takers, masters: rivals, rounds: 1, long: true},
 		{name: "three takers", n: 3, options: three, masters: recovery, rounds: 1, min: 1, long: true},
 		{name: "three takers", n: 5, options: three, masters: recovery, rounds: 1, min: 1, long: true},
+		{name: "three takers, before any outcome is told", n: 5, options: three, masters: recovery, rounds: 1, min: 1, deaf: true, long: true, limit: 100_000},
+		{name: "two writers, before any outcome is told", n: 5, options: writers, masters: recovery, rounds: 1, deaf: true},
 		{name: "a taker and a writer", n: 3, options: mixed, masters: recovery, rounds: 1},
 		{name: "a taker and a writer", n: 5, options: mixed, masters: recovery, rounds: 1, long: true},
 		{name: "a taker and a writer, a master and a recovery", n: 3, options: mixed, masters: rivals, rounds: 1, long: true},
@@ -1289,7 +1297,11 @@ func TestExhausted(t *testing.T) {
 		{name: "two records, and a writer of one", n: 3, options: rival, masters: finishers, rounds: 1, long: true},
 	} {
 		t.Run(fmt.Sprintf("%d replicas: %s", c.n, c.name), func(t *testing.T) {
-			if c.max = 1 << 40; !whole && c.long {
+			c.max = 1 << 40
+			switch {
+			case whole || !c.long:
+				c.limit = 0
+			case c.limit == 0:
 				c.limit = 10_000
 			}
 			k := newChecker(&c)
