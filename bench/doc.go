@@ -9,6 +9,7 @@
 //	regions   multi-region figures of CRDB'22, in virtual time
 //	tpcc      new orders per minute of TPC-C without waits, against PostgreSQL
 //	cputime   the processor time of servers
+//	pages     the command line of programs that repeat figures of papers, and their pages
 //	plot      drawings for pages of results
 //	postgres  PostgreSQL servers to compare with: one, or a primary with synchronous standbys
 package bench

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
+
+	"meridian/bench/pages"
 )
 
 // figure is one of the paper's figures.
@@ -46,56 +44,22 @@ func (c *config) say(format string, args ...any) {
 
 func main() {
 	c := config{progress: os.Stderr}
-	var names, docs string
-	flag.StringVar(&names, "figures", "", "figures to repeat, with commas between (default: all)")
-	flag.StringVar(&docs, "docs", "docs/mdcc", "write tables and plots into this directory; empty: nowhere")
-	flag.BoolVar(&c.quick, "quick", false, "fewer clients and shorter runs; nothing is written")
-	testing.Init()
-	flag.Parse()
-	if c.quick {
-		docs = ""
-	}
-	var tests []testing.InternalTest
+	p := pages.Program{Name: "mdcc", Default: "all", Quick: &c.quick, Progress: c.progress, Last: aboutEC2()}
 	for _, f := range figures() {
-		if names != "" && !slices.Contains(strings.Split(names, ","), f.name) {
-			continue
-		}
-		// Virtual time exists within tests only, so each experiment is one.
-		tests = append(tests, testing.InternalTest{Name: f.name, F: func(t *testing.T) {
-			begin := time.Now()
-			o := f.run(t, &c)
-			if t.Failed() {
-				return
-			}
-			c.say("%s took %s", f.name, time.Since(begin).Round(time.Second))
-			fmt.Printf("%s\n\n%s\n", f.title, o.table)
-			if docs == "" {
-				return
-			}
-			if err := f.write(docs, o); err != nil {
-				t.Fatal(err)
-			}
-		}})
+		p.Figures = append(p.Figures, pages.Figure{Name: f.name, Title: f.title, About: strings.ReplaceAll(f.about, "''", "`"), Run: f.result(&c)})
 	}
-	if len(tests) == 0 {
-		fmt.Fprintln(os.Stderr, "ERROR: no such figure")
-		os.Exit(1)
-	}
-	testing.Main(func(string, string) (bool, error) { return true, nil }, tests, nil, nil)
+	p.Main()
 }
 
-// write keeps the result as a page with its plot.
-func (f *figure) write(dir string, o *outcome) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
+// result is the figure as package pages runs it.
+func (f figure) result(c *config) func(t *testing.T) (string, []byte) {
+	return func(t *testing.T) (string, []byte) {
+		o := f.run(t, c)
+		if o == nil { // it has failed
+			return "", nil
+		}
+		return o.table, o.svg
 	}
-	about := strings.ReplaceAll(strings.TrimSpace(f.about), "''", "`")
-	page := fmt.Sprintf("# %s\n\n%s\n\n![%s](%s.svg)\n\n%s\n\n%s\n\nMade by `go run ./bench/mdcc -figures %s`.\n",
-		f.title, about, f.title, f.name, strings.TrimSpace(o.table), strings.TrimSpace(aboutEC2()), f.name)
-	if err := os.WriteFile(filepath.Join(dir, f.name+".md"), []byte(page), 0o644); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, f.name+".svg"), o.svg, 0o644)
 }
 
 // bubble runs f in virtual time.

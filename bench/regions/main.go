@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
+
+	"meridian/bench/pages"
 )
 
 // figure is one of a paper's figures.
@@ -49,56 +47,23 @@ func (c *config) say(format string, args ...any) {
 
 func main() {
 	c := config{progress: os.Stderr}
-	var names, docs string
-	flag.StringVar(&names, "figures", "", "figures to repeat, with commas between (default: all but figure5large, which takes as long as the others together)")
-	flag.StringVar(&docs, "docs", "docs/regions", "write tables and plots into this directory; empty: nowhere")
-	flag.BoolVar(&c.quick, "quick", false, "fewer clients and shorter runs; nothing is written")
 	flag.StringVar(&c.part, "part", "", "only the variants of figure 4 that have this in their names; nothing is written")
-	testing.Init()
-	flag.Parse()
-	if c.quick || c.part != "" {
-		docs = ""
-	}
-	var tests []testing.InternalTest
+	p := pages.Program{Name: "regions", Default: "all but figure5large, which takes as long as the others together", Quick: &c.quick, Progress: c.progress, Partly: func() bool { return c.part != "" }}
 	for _, f := range figures() {
-		if names == "" && f.byName || names != "" && !slices.Contains(strings.Split(names, ","), f.name) {
-			continue
-		}
-		// Virtual time exists within tests only, so each experiment is one.
-		tests = append(tests, testing.InternalTest{Name: f.name, F: func(t *testing.T) {
-			begin := time.Now()
-			o := f.run(t, &c)
-			if t.Failed() {
-				return
-			}
-			c.say("%s took %s", f.name, time.Since(begin).Round(time.Second))
-			fmt.Printf("%s\n\n%s\n", f.title, o.table)
-			if docs == "" {
-				return
-			}
-			if err := f.write(docs, o); err != nil {
-				t.Fatal(err)
-			}
-		}})
+		p.Figures = append(p.Figures, pages.Figure{Name: f.name, Title: f.title, About: f.about, ByName: f.byName, Run: f.result(&c)})
 	}
-	if len(tests) == 0 {
-		fmt.Fprintln(os.Stderr, "ERROR: no such figure")
-		os.Exit(1)
-	}
-	testing.Main(func(string, string) (bool, error) { return true, nil }, tests, nil, nil)
+	p.Main()
 }
 
-// write keeps the result as a page with its plot.
-func (f *figure) write(dir string, o *outcome) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
+// result is the figure as package pages runs it.
+func (f figure) result(c *config) func(t *testing.T) (string, []byte) {
+	return func(t *testing.T) (string, []byte) {
+		o := f.run(t, c)
+		if o == nil { // it has failed
+			return "", nil
+		}
+		return o.table, o.svg
 	}
-	page := fmt.Sprintf("# %s\n\n%s\n\n![%s](%s.svg)\n\n%s\n\nMade by `go run ./bench/regions -figures %s`.\n",
-		f.title, strings.TrimSpace(f.about), f.title, f.name, strings.TrimSpace(o.table), f.name)
-	if err := os.WriteFile(filepath.Join(dir, f.name+".md"), []byte(page), 0o644); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, f.name+".svg"), o.svg, 0o644)
 }
 
 // bubble runs f in virtual time.
