@@ -3,6 +3,7 @@ package fastpaxos
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -155,30 +156,51 @@ func TestQuorums(t *testing.T) {
 		{configuration(V, V, V, V, D, I), Quorums{6, 4, 5, 3}},
 		{configuration(V, V, V, I, I), Quorums{5, 4, 5, 3}},
 	} {
-		q := QuorumsIn(c.d)
-		if q != c.want {
+		if q := QuorumsIn(c.d); q != c.want {
 			t.Errorf("%v: %+v, want %+v", c.d.Replicas, q, c.want)
 		}
-		// By their sizes, and by what the range takes for a quorum.
-		n := len(c.d.Replicas)
-		for set := range 1 << n {
-			size, least := 0, 0
-			quorum := c.d.Quorum(func(r *kv.ReplicaDescriptor) bool { return set>>(r.Replica-1)&1 == 1 })
-			for i := range n {
-				if set>>i&1 == 1 && c.d.Replicas[i].Type.Votes() {
-					size++
+	}
+	// All configurations, and changes of one into another, with up to seven voters of which at least one stays.
+	for both := 1; both <= 7; both++ {
+		for out := range 8 - both {
+			for in := range 8 - both {
+				if both+max(out, in) < 3 || both+out+in > 10 {
+					continue
 				}
+				types := slices.Repeat([]kv.ReplicaType{V}, both)
+				types = append(types, slices.Repeat([]kv.ReplicaType{O}, out)...)
+				checkQuorums(t, configuration(append(types, slices.Repeat([]kv.ReplicaType{I}, in)...)...))
 			}
-			if least = size; quorum && least < q.Least {
-				t.Errorf("%v: a seal by %d", c.d.Replicas, size)
+		}
+	}
+	checkQuorums(t, configuration(V, V, V, V, D, I, kv.NonVoter, kv.Learner))
+}
+
+// checkQuorums compares the sizes of quorums with what the range takes for one, a majority of each half of a configuration that is being changed.
+func checkQuorums(t *testing.T, d *kv.RangeDescriptor) {
+	q := QuorumsIn(d)
+	if 2*q.Classic <= q.Replicas || 2*q.Fast+q.Classic <= 2*q.Replicas {
+		t.Errorf("%v: %+v", d.Replicas, q)
+	}
+	// By their sizes, and by what the range takes for a quorum.
+	n := len(d.Replicas)
+	for set := range 1 << n {
+		size, least := 0, 0
+		quorum := d.Quorum(func(r *kv.ReplicaDescriptor) bool { return set>>(r.Replica-1)&1 == 1 })
+		for i := range n {
+			if set>>i&1 == 1 && d.Replicas[i].Type.Votes() {
+				size++
 			}
-			if size >= q.Classic && !quorum {
-				t.Errorf("%v: %d are no quorum", c.d.Replicas, size)
-			}
-			// Two fast quorums leave at most so many of them out each.
-			if quorum && size <= 2*(q.Replicas-q.Fast) {
-				t.Errorf("%v: two fast quorums have none in common with %b", c.d.Replicas, set)
-			}
+		}
+		if least = size; quorum && least < q.Least {
+			t.Errorf("%v: a seal by %d", d.Replicas, size)
+		}
+		if size >= q.Classic && !quorum {
+			t.Errorf("%v: %d are no quorum", d.Replicas, size)
+		}
+		// Two fast quorums leave at most so many of them out each.
+		if quorum && size <= 2*(q.Replicas-q.Fast) {
+			t.Errorf("%v: two fast quorums have none in common with %b", d.Replicas, set)
 		}
 	}
 }

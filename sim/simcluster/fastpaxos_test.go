@@ -342,14 +342,16 @@ func TestNoUpdateLostToTheChange(t *testing.T) {
 		exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY)")
 		ctx, n, table := context.Background(), c.Node(0), keys.IndexPrefix(tableIDOf(t, conn, "t"), uint32(1))
 		become := func(p kv.Protocol) { exec(t, conn, "ALTER TABLE t SET (commit_protocol = '"+p.String()+"')") }
-		add := func(ctx context.Context, tx *txn.Txn, k keys.Key, s string, meanwhile func()) error {
+		add := func(ctx context.Context, tx *txn.Txn, k keys.Key, s string, both bool, meanwhile func()) error {
 			v, err := tx.Get(ctx, k, kv.NoLock, kv.Block)
 			if err != nil {
 				return err
 			}
 			var b txn.WriteBatch
 			b.Put(k, append(v, s...))
-			b.Put(userKey(30), []byte("x")) // in a range of the leader protocol
+			if both {
+				b.Put(userKey(30), []byte("x")) // in a range of the leader protocol
+			}
 			if err := tx.Write(ctx, &b); err != nil {
 				return err
 			}
@@ -358,16 +360,17 @@ func TestNoUpdateLostToTheChange(t *testing.T) {
 			return nil
 		}
 		o := txn.TxnOptions{Isolation: kv.ReadCommitted}
-		for i, from := range []kv.Protocol{kv.FastPaxos, kv.Leader} {
+		for i := range 4 {
+			from, both := []kv.Protocol{kv.FastPaxos, kv.Leader}[i%2], i < 2
 			k := append(slices.Clone(table), 0x90, byte(i))
 			become(from)
 			attempts := 0
 			if err := n.DB().Run(ctx, o, func(ctx context.Context, tx *txn.Txn) error {
 				attempts++
-				return add(ctx, tx, k, "a", func() {
+				return add(ctx, tx, k, "a", both, func() {
 					if attempts == 1 {
 						become(kv.Leader + kv.FastPaxos - from)
-						if err := n.DB().Run(ctx, o, func(ctx context.Context, tx *txn.Txn) error { return add(ctx, tx, k, "b", func() {}) }); err != nil {
+						if err := n.DB().Run(ctx, o, func(ctx context.Context, tx *txn.Txn) error { return add(ctx, tx, k, "b", both, func() {}) }); err != nil {
 							t.Error(err)
 						}
 					}
@@ -378,7 +381,7 @@ func TestNoUpdateLostToTheChange(t *testing.T) {
 			if err := n.DB().Run(ctx, o, func(ctx context.Context, tx *txn.Txn) error {
 				v, err := tx.Get(ctx, k, kv.NoLock, kv.Block)
 				if err == nil && (string(v) != "ba" || attempts != 2) {
-					t.Errorf("from %s: %q after %d attempts", from, v, attempts)
+					t.Errorf("from %s, over both: %v: %q after %d attempts", from, both, v, attempts)
 				}
 				return err
 			}); err != nil {
