@@ -109,6 +109,12 @@ type Participant interface {
 	Close(err error)
 }
 
+// Starter is a Participant that can begin a batch, which Send serves: several of them then share a sync of the store.
+type Starter interface {
+	// Start does what need not wait. wait gives the answer.
+	Start(b *kv.Batch) (wait func(context.Context) (*kv.BatchResponse, error), err error)
+}
+
 // Absorber is a Participant whose delta shrinks while its generation lasts: what is final goes into the base, without a seal. Its methods
 // are called one at a time, on a goroutine that may wait.
 type Absorber interface {

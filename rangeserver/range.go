@@ -75,13 +75,25 @@ type Delta struct {
 	b          *engine.Batch
 	id         kv.RangeID
 	generation uint64
+	key        keys.Key // of the last change; its beginning is that of all
+	prefix     int
 }
 
 // Put sets a name's value.
-func (d *Delta) Put(name, value []byte) { d.b.Put(keys.DeltaKey(d.id, d.generation, name), value) }
+func (d *Delta) Put(name, value []byte) { d.b.Put(d.at(name), value) }
 
 // Delete removes a name.
-func (d *Delta) Delete(name []byte) { d.b.Delete(keys.DeltaKey(d.id, d.generation, name)) }
+func (d *Delta) Delete(name []byte) { d.b.Delete(d.at(name)) }
+
+// at is a name's key, until the next change.
+func (d *Delta) at(name []byte) keys.Key {
+	if d.key == nil {
+		d.key = keys.DeltaPrefix(d.id, d.generation)
+		d.prefix = len(d.key)
+	}
+	d.key = append(d.key[:d.prefix], name...)
+	return d.key
+}
 
 // promised is a change of a delta that is in the engine.
 type promised struct {

@@ -71,6 +71,16 @@ func (s *Store) sendByProtocol(ctx context.Context, e *entry, d *kv.RangeDescrip
 	case b.Protocol == kv.Leader || !foreign:
 		return e.leader.Send(ctx, b)
 	}
+	v, err := s.participant(e, d, b)
+	if err != nil {
+		return nil, err
+	}
+	r, err := v.p.Send(ctx, b)
+	return s.answer(ctx, e, v, b, r, err)
+}
+
+// participant is a range's for a batch of its protocol.
+func (s *Store) participant(e *entry, d *kv.RangeDescriptor, b *kv.Batch) (*serving, error) {
 	v := e.serving.Load()
 	switch {
 	case v == nil || v.protocol != b.Protocol:
@@ -83,7 +93,11 @@ func (s *Store) sendByProtocol(ctx context.Context, e *entry, d *kv.RangeDescrip
 		}
 		return nil, s.generationError(e.r)
 	}
-	r, err := v.p.Send(ctx, b)
+	return v, nil
+}
+
+// answer is a participant's answer as it leaves the store.
+func (s *Store) answer(ctx context.Context, e *entry, v *serving, b *kv.Batch, r *kv.BatchResponse, err error) (*kv.BatchResponse, error) {
 	if err == nil {
 		err = s.vouch(ctx, v.g, b, r)
 	}
@@ -91,6 +105,52 @@ func (s *Store) sendByProtocol(ctx context.Context, e *entry, d *kv.RangeDescrip
 		return nil, s.generationError(e.r)
 	}
 	return r, err
+}
+
+// SendAll serves batches of several ranges. Those of protocols that promise without a log begin before any of them waits for the disk.
+func (s *Store) SendAll(ctx context.Context, bs []*kv.Batch) ([]*kv.BatchResponse, []error) {
+	defer func() {
+		if r := recover(); r != nil {
+			panic(broken(r))
+		}
+	}()
+	rs, errs := make([]*kv.BatchResponse, len(bs)), make([]error, len(bs))
+	type begun struct {
+		e    *entry
+		v    *serving
+		wait func(context.Context) (*kv.BatchResponse, error)
+	}
+	all := make([]begun, len(bs))
+	for i, b := range bs {
+		e, desc, err := s.find(b)
+		var v *serving
+		if err == nil && b.Protocol != kv.Leader && b.Protocol == desc.Protocol && !slices.ContainsFunc(b.Requests, func(q kv.Request) bool { return !kv.OfRows(q) }) {
+			if v, err = s.participant(e, desc, b); err == nil && s.backlog.high.Load() && bringsData(b) {
+				err = s.backlog.wait(ctx)
+			}
+		}
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		starter, ok := Starter(nil), false
+		if v != nil {
+			starter, ok = v.p.(Starter)
+		}
+		if !ok {
+			rs[i], errs[i] = s.send(ctx, e, desc, b)
+			continue
+		}
+		all[i] = begun{e: e, v: v}
+		all[i].wait, errs[i] = starter.Start(b)
+	}
+	for i, b := range bs {
+		if x := &all[i]; x.wait != nil {
+			rs[i], errs[i] = x.wait(ctx)
+			rs[i], errs[i] = s.answer(ctx, x.e, x.v, b, rs[i], errs[i])
+		}
+	}
+	return rs, errs
 }
 
 // vouch sees to it that another node hears how far this store had come before an answer of a participant counts (fence.FE5): the gateway hears

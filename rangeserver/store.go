@@ -416,20 +416,33 @@ func (s *Store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error
 			panic(broken(r))
 		}
 	}()
+	e, desc, err := s.find(b)
+	if err != nil {
+		return nil, err
+	}
+	return s.send(ctx, e, desc, b)
+}
+
+// find is the range of a batch.
+func (s *Store) find(b *kv.Batch) (*entry, *kv.RangeDescriptor, error) {
 	e := s.entry(b.RangeID)
 	if e == nil || !e.ready.Load() {
-		return nil, s.notHere(b)
+		return nil, nil, s.notHere(b)
 	}
 	if s.group.Context().Err() != nil || s.isLeaving() {
-		return nil, &kv.UnavailableError{Reason: "the node is stopping"}
+		return nil, nil, &kv.UnavailableError{Reason: "the node is stopping"}
 	}
 	desc := e.r.Desc()
 	for _, q := range b.Requests {
 		if span := q.Span(); !covers(desc, span) {
-			return nil, s.mismatch(e, span)
+			return nil, nil, s.mismatch(e, span)
 		}
 	}
 	e.load.count(b)
+	return e, desc, nil
+}
+
+func (s *Store) send(ctx context.Context, e *entry, desc *kv.RangeDescriptor, b *kv.Batch) (*kv.BatchResponse, error) {
 	if len(b.Requests) == 1 && b.Requests[0].Method().IsAdmin() {
 		return s.sendAdmin(ctx, e, b)
 	}

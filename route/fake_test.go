@@ -42,7 +42,9 @@ type fakeCluster struct {
 	// lose is asked before and after a remote call; true loses request or answer.
 	lose   func(answer bool) bool
 	served int // batches served
-	seen   map[string]int
+	// messages are those to other nodes, by method.
+	messages map[string]int
+	seen     map[string]int
 }
 
 type fakeRange struct {
@@ -53,7 +55,7 @@ type fakeRange struct {
 func newCluster(h *host.Host, nodes int) *fakeCluster {
 	c := &fakeCluster{
 		h: h, clock: clock.New(h.Clock, clock.DefaultMaxOffset), n: nodes,
-		data: map[string][]byte{}, down: map[kv.NodeID]bool{}, seen: map[string]int{}, nextID: 2,
+		data: map[string][]byte{}, down: map[kv.NodeID]bool{}, seen: map[string]int{}, messages: map[string]int{}, nextID: 2,
 	}
 	r := &fakeRange{desc: kv.RangeDescriptor{ID: 1, Start: keys.Min, End: keys.Max}, lease: 1}
 	c.ranges = []*fakeRange{r}
@@ -303,8 +305,9 @@ func (r remote) CallClass(ctx context.Context, _ transport.Class, to kv.NodeID, 
 	c := r.c
 	c.mu.Lock()
 	down, slow := c.down[to], c.slow
+	c.messages[method]++
 	c.mu.Unlock()
-	if down || method != route.Method {
+	if down || method != route.Method && method != route.MethodAll {
 		return nil, &transport.UnreachableError{Node: to, Err: errLost}
 	}
 	if slow > 0 {
@@ -315,7 +318,11 @@ func (r remote) CallClass(ctx context.Context, _ transport.Class, to kv.NodeID, 
 	if c.lost(false) {
 		return nil, &transport.UnreachableError{Node: to, Sent: true, Err: errLost}
 	}
-	reply, err := route.Serve(route.Options{Local: store{c, to}, Clock: c.clock})(ctx, 0, bytes.Clone(req))
+	serve := route.Serve
+	if method == route.MethodAll {
+		serve = route.ServeAll
+	}
+	reply, err := serve(route.Options{Local: store{c, to}, Clock: c.clock})(ctx, 0, bytes.Clone(req))
 	if c.lost(true) {
 		return nil, &transport.UnreachableError{Node: to, Sent: true, Err: errLost}
 	}

@@ -410,6 +410,8 @@ func batchSize(b *kv.Batch) int {
 			for i := range r.Rows {
 				n += len(r.Rows[i].Key) + len(r.Rows[i].Value) + 8
 			}
+		case *kv.ProtocolRequest:
+			n += len(r.Key) + len(r.End) + len(r.Body) + 16
 		default:
 			n += 64
 		}

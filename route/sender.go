@@ -99,7 +99,8 @@ type Sender struct {
 	mu      sync.Mutex // guards the batches in flight; nothing is taken after it
 	flights map[string]*flight
 
-	paces paces
+	paces    paces
+	carriers sync.Map // of kv.NodeID to *carrier
 }
 
 // New makes a Sender.
@@ -170,6 +171,8 @@ func replySize(r *kv.BatchResponse) int {
 			for i := range x.Rows {
 				n += len(x.Rows[i].Key) + len(x.Rows[i].Value) + 24
 			}
+		case *kv.ProtocolResponse:
+			n += len(x.Body) + 32
 		default:
 			n += 8
 		}

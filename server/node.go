@@ -160,6 +160,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 		BufferBytes: n.o.TxnBufferBytes, TwoPhases: n.o.TwoPhases, Probes: n.o.Probes})
 	n.upgrade = upgrade.NewNode(upgrade.Options{DB: n.db, Host: n.host, NodeID: n.NodeID, Handle: n.version, Store: n.engine, OnRefused: n.refused})
 	n.transport.Handle(route.Method, n.router.Serve())
+	n.transport.Handle(route.MethodAll, n.router.ServeAll())
 	n.registerAdmin()
 
 	if n.listener, err = n.host.Network.Listen(n.o.ListenAddr); err != nil {
@@ -201,6 +202,18 @@ func (l localStore) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, e
 		return nil, &kv.RangeNotFoundError{Range: b.RangeID}
 	}
 	return s.Send(ctx, b)
+}
+
+// SendAll implements route.AllStore.
+func (l localStore) SendAll(ctx context.Context, bs []*kv.Batch) (rs []*kv.BatchResponse, errs []error) {
+	s := l.n.store.Load()
+	if s != nil {
+		return s.SendAll(ctx, bs)
+	}
+	for _, b := range bs {
+		rs, errs = append(rs, nil), append(errs, &kv.RangeNotFoundError{Range: b.RangeID})
+	}
+	return rs, errs
 }
 
 // Start begins a batch, if the store can (route).

@@ -20,9 +20,31 @@ import (
 	"meridian/rangeserver"
 	"meridian/replica"
 	"meridian/storage/engine"
+	"meridian/storage/mvcc"
 )
 
-// Core answers requests about the rows of a range, each by its key.
+// Base is a range's replicated data while a core takes requests in.
+type Base struct {
+	engine.Reader
+	rows *mvcc.Reader
+}
+
+// Rows reads rows of it. The range has no locks: its protocol is not the leader's.
+func (b *Base) Rows() *mvcc.Reader {
+	if b.rows == nil {
+		b.rows = mvcc.NewReader(b.Reader)
+	}
+	return b.rows
+}
+
+func (b *Base) close() {
+	if b.rows != nil {
+		_ = b.rows.Close()
+	}
+}
+
+// Core answers requests about the rows of a range, each by its key. It may be given several before its effects are drained: what these persist is written in one
+// batch, and as it is then.
 type Core[Q, R, W any] interface {
 	core.Core[core.Call[Q, R], W, struct{}]
 	// Knows reports whether the core has the state of a row. If not, it is loaded before the first request.
@@ -35,9 +57,9 @@ type Protocol[C Core[Q, R, W], Q, R, W any] struct {
 	// New makes the core of a generation that has made delta durable before, and has promised tickets up to last.
 	New func(g *rangeserver.Range, generation uint64, delta []W, last core.Ticket) C
 	// Load gives a core the state of a row that the range's base has.
-	Load func(c C, base engine.Reader, k keys.Key) error
+	Load func(c C, base *Base, k keys.Key) error
 	// Read answers a request that promises nothing, from the core and the range's base, nil if the request is another one. It may be nil.
-	Read func(g *rangeserver.Range, c C, q *Q) (*R, error)
+	Read func(g *rangeserver.Range, base *Base, c C, q *Q) (*R, error)
 
 	Decode func([]byte) (Q, error)
 	Key    func(*Q) keys.Key
@@ -71,12 +93,11 @@ type Participant[C Core[Q, R, W], Q, R, W any] struct {
 type acting[C Core[Q, R, W], Q, R, W any] struct {
 	generation uint64
 
-	mu      sync.Mutex // guards the fields below; the engine is read and written under it, and nobody waits for a sync
+	mu      sync.Mutex // guards the fields below, and groups; the engine is read and written under it, and nobody waits for a sync
 	core    C
 	call    uint64
-	calls   map[uint64]chan *R
+	calls   map[uint64]place[R]
 	durable core.Ticket
-	synced  chan struct{} // closed, and made anew, when durable grows
 }
 
 // New makes a replica's participant.
@@ -87,42 +108,78 @@ func New[C Core[Q, R, W], Q, R, W any](p *Protocol[C, Q, R, W], g *rangeserver.R
 // replyBytes is about what a reply without rows has.
 const replyBytes = 64
 
+// group is requests that are answered together.
+type group[R any] struct {
+	replies []*R
+	left    int           // that have no reply; guarded by the core's lock
+	done    chan struct{} // closed when there is none
+}
+
+// place is one of a group.
+type place[R any] struct {
+	g *group[R]
+	i int
+}
+
+func (p place[R]) put(r *R) {
+	p.g.replies[p.i] = r
+	if p.g.left--; p.g.left == 0 {
+		close(p.g.done)
+	}
+}
+
 // Send serves the requests of a batch, and answers when what the answers to all of them promise is durable: one sync has them all.
 func (p *Participant[C, Q, R, W]) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	wait, err := p.Start(b)
+	if err != nil {
+		return nil, err
+	}
+	return wait(ctx)
+}
+
+// Start implements rangeserver.Starter: Send without the wait.
+func (p *Participant[C, Q, R, W]) Start(b *kv.Batch) (wait func(context.Context) (*kv.BatchResponse, error), err error) {
 	qs := make([]Q, len(b.Requests))
+	reads := false
 	for i, one := range b.Requests {
 		r, ok := one.(*kv.ProtocolRequest)
 		if !ok {
 			return nil, &kv.InternalError{Message: fmt.Sprintf("%s: %T is not served by ranges of this protocol", p.p.Name, one)}
 		}
-		var err error
 		if qs[i], err = p.p.Decode(r.Body); err != nil {
 			return nil, &kv.InternalError{Message: err.Error()}
 		}
 		if !p.p.Key(&qs[i]).Equal(r.Key) {
 			return nil, &kv.InternalError{Message: p.p.Name + ": malformed request"}
 		}
+		reads = reads || r.Reads
 	}
 	a, err := p.acting(b.Generation)
 	if err != nil {
 		return nil, err
 	}
-	waits := make([]chan *R, len(qs))
-	for i := range qs {
-		waits[i] = make(chan *R, 1)
-		if err := p.begin(a, &qs[i], waits[i], b.Requests[i].(*kv.ProtocolRequest).Reads); err != nil {
-			return nil, err
-		}
+	g := &group[R]{replies: make([]*R, len(qs)), left: len(qs), done: make(chan struct{})}
+	if err := p.begin(a, qs, g, reads); err != nil {
+		return nil, err
 	}
-	out := &kv.BatchResponse{Responses: make([]kv.Response, len(qs))}
-	for i := range qs {
-		r, err := p.await(ctx, a, waits[i])
-		if err != nil {
-			return nil, err
+	return func(ctx context.Context) (*kv.BatchResponse, error) {
+		select {
+		case <-g.done:
+		default:
+			select {
+			case <-g.done:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-p.closed:
+				return nil, p.err
+			}
 		}
-		out.Responses[i] = &kv.ProtocolResponse{Body: p.p.Append(make([]byte, 0, replyBytes), r)}
-	}
-	return out, nil
+		out := &kv.BatchResponse{Responses: make([]kv.Response, len(qs))}
+		for i, r := range g.replies {
+			out.Responses[i] = &kv.ProtocolResponse{Body: p.p.Append(make([]byte, 0, replyBytes), r)}
+		}
+		return out, nil
+	}, nil
 }
 
 // acting is the core of a generation, which the replica acts in.
@@ -139,7 +196,7 @@ func (p *Participant[C, Q, R, W]) acting(generation uint64) (*acting[C, Q, R, W]
 	if err != nil {
 		return nil, err
 	}
-	a := &acting[C, Q, R, W]{generation: generation, calls: map[uint64]chan *R{}, synced: make(chan struct{})}
+	a := &acting[C, Q, R, W]{generation: generation, calls: map[uint64]place[R]{}}
 	if first.name == nil {
 		a.core = p.p.New(p.g, generation, nil, 0)
 	} else {
@@ -190,52 +247,47 @@ func (p *Participant[C, Q, R, W]) delta(generation uint64) (out []W, first entry
 	return out, first, failed
 }
 
-func (p *Participant[C, Q, R, W]) await(ctx context.Context, a *acting[C, Q, R, W], replied chan *R) (*R, error) {
-	for {
-		a.mu.Lock()
-		a.core.Durable(a.durable)
-		a.deliver(a.core.Effects().Send)
-		synced := a.synced
-		a.mu.Unlock()
-		select {
-		case r := <-replied:
-			return r, nil
-		default:
-		}
-		select {
-		case r := <-replied:
-			return r, nil
-		case <-synced:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-p.closed:
-			return nil, p.err
-		}
-	}
-}
-
-func (p *Participant[C, Q, R, W]) begin(a *acting[C, Q, R, W], q *Q, replied chan *R, reads bool) error {
+// begin has the core take in requests. What they change is one batch of the store's.
+func (p *Participant[C, Q, R, W]) begin(a *acting[C, Q, R, W], qs []Q, g *group[R], reads bool) (err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if len(qs) == 0 {
+		close(g.done)
+	}
+	base := Base{Reader: p.g.Engine()}
+	for i := range qs {
+		if err = p.step(a, &base, &qs[i], place[R]{g, i}); err != nil {
+			break
+		}
+	}
+	base.close()
+	// Those before one that failed have been carried out.
+	fx := a.core.Effects()
+	a.deliver(fx.Send)
+	if failed := p.write(a, &fx, reads); failed != nil {
+		return failed
+	}
+	return err
+}
+
+func (p *Participant[C, Q, R, W]) step(a *acting[C, Q, R, W], base *Base, q *Q, to place[R]) error {
 	if p.p.Read != nil {
-		if r, err := p.p.Read(p.g, a.core, q); err != nil {
+		if r, err := p.p.Read(p.g, base, a.core, q); err != nil {
 			return err
 		} else if r != nil {
-			replied <- r
+			to.put(r)
 			return nil
 		}
 	}
 	if k := p.p.Key(q); !a.core.Knows(k) {
-		if err := p.p.Load(a.core, p.g.Engine(), k); err != nil {
+		if err := p.p.Load(a.core, base, k); err != nil {
 			return err
 		}
 	}
 	a.call++
-	a.calls[a.call] = replied
+	a.calls[a.call] = to
 	a.core.Step(clock.Timestamp{}, core.Call[Q, R]{ID: a.call, Request: q})
-	fx := a.core.Effects()
-	a.deliver(fx.Send)
-	return p.write(a, &fx, reads)
+	return nil
 }
 
 // write puts states into the delta, in the order of calls. A state without a ticket is durable with the next one that has one.
@@ -277,14 +329,14 @@ func (a *acting[C, Q, R, W]) sync(t core.Ticket, after []core.Call[Q, R]) {
 	a.deliver(after)
 	if a.durable < t {
 		a.durable = t
-		close(a.synced)
-		a.synced = make(chan struct{})
+		a.core.Durable(t)
+		a.deliver(a.core.Effects().Send)
 	}
 }
 
 func (a *acting[C, Q, R, W]) deliver(replies []core.Call[Q, R]) {
 	for _, m := range replies {
-		a.calls[m.ID] <- m.Reply
+		a.calls[m.ID].put(m.Reply)
 		delete(a.calls, m.ID)
 	}
 }

@@ -47,6 +47,7 @@ type Final struct {
 
 // Absorbed says that the base has a version.
 func (a *Acceptor) Absorbed(k keys.Key, at clock.Timestamp) {
+	delete(a.looked, string(k))
 	r := a.records[string(k)]
 	if r == nil || at.LessEq(r.kept.base) {
 		return
@@ -67,10 +68,11 @@ func (a *Acceptor) Tend(src engine.Reader, now clock.Timestamp) error {
 	rd := mvcc.NewReader(src)
 	defer rd.Close()
 	least := a.floor
+	clear(a.looked)
 	for _, k := range a.next() {
 		r := a.records[k]
 		if r == nil {
-			base, err := a.base(src, keys.Key(k))
+			base, err := a.base(src, func() *mvcc.Reader { return rd }, keys.Key(k))
 			if err != nil {
 				return err
 			}
@@ -156,14 +158,14 @@ func (r *Record) tend(src *mvcc.Reader, k keys.Key, now clock.Timestamp) error {
 	by := r.kept
 	if by.base.Less(r.Base.At) || by.checked.Less(now.Add(-basesChecked)) || slices.ContainsFunc(r.Votes, func(v Vote) bool { return v.At.Less(now.Add(-overdue)) }) {
 		by.checked = now
-		v, _, err := src.Newest(k)
+		at, v, err := src.Latest(k)
 		if err != nil {
 			return err
 		}
-		if v != nil && by.base.Less(v.Timestamp) {
-			by.base = v.Timestamp
+		if by.base.Less(at) {
+			by.base = at
 			r.noteHead()
-			r.learn(&Record{Base: Value{At: v.Timestamp, Data: v.Value}})
+			r.learn(&Record{Base: Value{At: at, Data: v}})
 		}
 	}
 	if upTo := now.Add(-remembered); len(r.Recent) > 0 && r.Recent[min(len(r.Recent)/tendedPart, len(r.Recent)-1)].At.Less(upTo) && r.mayForget(now) {

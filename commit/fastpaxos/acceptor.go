@@ -27,10 +27,14 @@ const (
 	End
 	// Read asks for rows as this replica has them (Look). The key of a span's is its start.
 	Read
+	// Forget says that all options of a transaction have ended, at all replicas: its outcome need not be remembered (fastpaxos.FP71). The option is its name.
+	Forget
+	// Show is End for one replica, which answers without promising anything (fastpaxos.FP72).
+	Show
 )
 
 func (k Kind) String() string {
-	return [...]string{"", "query", "propose", "prepare", "dictate", "end", "read"}[k]
+	return [...]string{"", "query", "propose", "prepare", "dictate", "end", "read", "forget", "show"}[k]
 }
 
 // Request is what an acceptor is asked about one record.
@@ -94,6 +98,8 @@ type Acceptor struct {
 	// stored are records as the delta had them when the acceptor was made, which were not asked for yet.
 	stored map[string]*Record
 	order  *btree.BTreeG[string] // the keys of records, and of stored
+	// looked are rows of the base that were read here a moment ago, of records that are not loaded.
+	looked map[string]Value
 	// floor is at or above all that was read, written or rejected in earlier generations, under whichever protocol; or a record that was the base's
 	// again, and was dropped, had it.
 	floor clock.Timestamp
@@ -122,7 +128,7 @@ type heldReply struct {
 
 // NewAcceptor makes an acceptor that has the given records of its generation. last is the latest ticket of what may not be durable yet of them.
 func NewAcceptor(q Quorums, cols Columns, records []Write, last core.Ticket) *Acceptor {
-	a := &Acceptor{quorums: q, cols: cols, records: map[string]*Record{}, stored: map[string]*Record{}, fresh: map[string]bool{}, order: btree.NewOrderedG[string](32), last: last}
+	a := &Acceptor{quorums: q, cols: cols, records: map[string]*Record{}, stored: map[string]*Record{}, fresh: map[string]bool{}, looked: map[string]Value{}, order: btree.NewOrderedG[string](32), last: last}
 	for _, w := range records {
 		a.keep(w.Key, w.Record, &kept{})
 	}
@@ -214,10 +220,21 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 			r.end(&q.Option, q.Committed)
 			// Somebody who asks will be told; and a transaction's record may go when a quorum has answered.
 			promise = len(q.Option.Keys) > 1 || q.Option.Anchor != nil
-		} else if len(q.Option.Keys) == 0 {
-			r.heard(q.Option.Name)
-			promise = false
+		} else {
+			promise = r.endShown(q.Option.Name) && (len(q.Option.Keys) > 1 || q.Option.Anchor != nil)
+			if len(q.Option.Keys) == 0 {
+				r.heard(q.Option.Name)
+			}
 		}
+	case Show:
+		if out := r.Outcome(q.Option.Name); out == Undecided {
+			r.end(&q.Option, q.Committed)
+			r.kept.shown = append(r.kept.shown, q.Option.Name)
+		}
+		promise = false
+	case Forget:
+		r.heard(q.Option.Name)
+		promise = false
 	}
 	a.persist(q.Key, r, promise)
 	reply.Promised, reply.Ballot, reply.Sequence = r.Promised, r.Accepted, r.Sequence
@@ -234,6 +251,17 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	default:
 		a.fx.Send = append(a.fx.Send, out)
 	}
+}
+
+// endShown reports whether a transaction's outcome was shown only, and has it written again.
+func (r *Record) endShown(n Name) bool {
+	i := slices.Index(r.kept.shown, n)
+	if i < 0 {
+		return false
+	}
+	r.kept.shown = slices.Delete(r.kept.shown, i, i+1)
+	r.note(partEnded, n, 0)
+	return true
 }
 
 // persist has what was changed in a record written. Without a promise it may be lost if the replica crashes; then all that was written later is, too.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/bits"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,10 +15,10 @@ import (
 	"meridian/route"
 )
 
-// Sender takes batches to ranges, and to all replicas of a range, and knows which range has a key; route.Sender does.
+// Sender takes batches to ranges, and to all replicas of some ranges, and knows which range has a key; route.Sender does.
 type Sender interface {
 	Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error)
-	Each(ctx context.Context, b *kv.Batch, f func(route.Answer) (more bool)) error
+	All(ctx context.Context, f *route.Fan) error
 	Range(ctx context.Context, k keys.Key, fresh bool) (kv.RangeInfo, error)
 }
 
@@ -195,8 +196,7 @@ type place struct {
 func placeOf(d *kv.RangeDescriptor) place { return place{d.ID, d.Generation} }
 
 // grouped divides records by their ranges, as far as is known. i is the index of a record in ks.
-func (c *Client) grouped(ctx context.Context, ks []keys.Key) (groups [][]int, err error) {
-	var descs []kv.RangeDescriptor
+func (c *Client) grouped(ctx context.Context, ks []keys.Key) (groups [][]int, descs []kv.RangeDescriptor, err error) {
 next:
 	for i, k := range ks {
 		for j := range descs {
@@ -207,27 +207,28 @@ next:
 		}
 		info, err := c.o.Sender.Range(ctx, k, false)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		descs, groups = append(descs, info.Desc), append(groups, []int{i})
 	}
-	return groups, nil
+	return groups, descs, nil
 }
 
 func batch(qs []*Request) *kv.Batch {
 	b := &kv.Batch{Header: kv.Header{Protocol: kv.FastPaxos}}
 	for _, q := range qs {
-		b.Requests = append(b.Requests, &kv.ProtocolRequest{Key: q.Key, Body: q.Append(nil), Reads: q.Kind == Read})
+		b.Requests = append(b.Requests, &kv.ProtocolRequest{Key: q.Key, Body: q.Append(nil), Reads: q.Kind == Read || q.Kind == Show})
 	}
 	return b
 }
 
-func replies(b *kv.BatchResponse, n int) ([]*Reply, error) {
+// replies are those to all but the first of n requests.
+func replies(b *kv.BatchResponse, n, first int) ([]*Reply, error) {
 	if len(b.Responses) != n {
 		return nil, &kv.InternalError{Message: "fastpaxos: a replica answered another question"}
 	}
-	out := make([]*Reply, n)
-	for i, one := range b.Responses {
+	out := make([]*Reply, n-first)
+	for i, one := range b.Responses[first:] {
 		p, ok := one.(*kv.ProtocolResponse)
 		if !ok {
 			return nil, &kv.InternalError{Message: "fastpaxos: a replica answered another question"}
@@ -240,53 +241,106 @@ func replies(b *kv.BatchResponse, n int) ([]*Reply, error) {
 	return out, nil
 }
 
-// each asks all voters of a range once. f is called with their answers until it has enough; otherwise the error says why it has not.
-// *kv.ProtocolError: the range has another protocol.
-func (c *Client) each(ctx context.Context, qs []*Request, f func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*Reply) (more bool)) (enough bool, err error) {
-	return c.eachOf(ctx, qs, f, nil)
+// question is what all voters of one range are asked.
+type question struct {
+	qs []*Request
+	// front is how many of them are ends of other transactions.
+	front int
+	// f is called with the answers to the others until it has enough.
+	f func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*Reply) (more bool)
+	// silent, if not nil, is called with those who do not answer, or not in time. The answer of one that was silent may follow.
+	silent func(d *kv.RangeDescriptor, from kv.ReplicaID) (more bool)
+
+	enough bool
+	other  *kv.ProtocolError
+	bad    error
 }
 
-// eachOf is each by a caller who wants to know which voters do not answer, or not in time: silent, if not nil, is called for these. The answer of one that was silent may follow.
-func (c *Client) eachOf(ctx context.Context, qs []*Request, f func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*Reply) (more bool),
-	silent func(d *kv.RangeDescriptor, from kv.ReplicaID) (more bool)) (enough bool, err error) {
-	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, roundTime)
-	defer cancel()
-	var other *kv.ProtocolError
-	var bad error
-	err = c.o.Sender.Each(ctx, batch(qs), func(a route.Answer) bool {
-		if a.Err != nil {
-			bad = a.Err
-			var p *kv.ProtocolError
-			if errors.As(a.Err, &p) && (p.Desc == nil || p.Desc.Generation >= a.Desc.Generation) { // else the replica is behind
-				other = p
-			}
-			var u *kv.UnavailableError
-			if silent == nil || other != nil || !errors.As(a.Err, &u) {
-				return true
-			}
-			enough = !silent(a.Desc, a.From.Replica)
-			return !enough
-		}
-		rs, err := replies(a.Resp, len(qs))
-		if err != nil {
-			bad = err
-			return true
-		}
-		enough = !f(a.Desc, a.From.Replica, rs)
-		return !enough
-	})
+// read gives the replies of one replica, or why there are none.
+func (u *question) read(a *route.Answer) ([]*Reply, error) {
+	if a.Err != nil {
+		return nil, a.Err
+	}
+	return replies(a.Resp, len(u.qs), u.front)
+}
+
+// take takes them in.
+func (u *question) take(a *route.Answer, rs []*Reply, err error) {
 	switch {
-	case enough:
-		return true, nil
-	case other != nil:
-		return false, other
+	case u.enough:
+	case err != nil:
+		u.bad = err
+		if p := isGone(a); p != nil {
+			u.other = p
+		}
+		var unavailable *kv.UnavailableError
+		if u.silent != nil && u.other == nil && a.Desc != nil && errors.As(a.Err, &unavailable) {
+			u.enough = !u.silent(a.Desc, a.From.Replica)
+		}
+	default:
+		u.enough = !u.f(a.Desc, a.From.Replica, rs)
+	}
+}
+
+// isGone says that the range of an answer has another protocol.
+func isGone(a *route.Answer) (p *kv.ProtocolError) {
+	if errors.As(a.Err, &p) && (p.Desc == nil || a.Desc == nil || p.Desc.Generation >= a.Desc.Generation) { // else the replica is behind
+		return p
+	}
+	return nil
+}
+
+// why says why not enough was heard; err is what the sender says. *kv.ProtocolError: the range has another protocol.
+func (u *question) why(err error) error {
+	switch {
+	case u.other != nil:
+		return u.other
 	case err == nil:
-		err = bad
+		err = u.bad
 	}
 	if err == nil {
 		err = &kv.UnavailableError{Reason: "fastpaxos: too few replicas have answered"}
 	}
-	return false, err
+	return err
+}
+
+// asks asks all voters of some ranges once, until enough was heard of each, or f.More says no. tap, if not nil, hears of each answer, and of those that come later if
+// f.Ended is to be called after them.
+func (c *Client) asks(ctx context.Context, us []*question, f *route.Fan, tap func(i int, a *route.Answer, err error)) error {
+	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, roundTime)
+	defer cancel()
+	f.Batches = make([]*kv.Batch, len(us))
+	for i, u := range us {
+		f.Batches[i] = batch(u.qs)
+	}
+	f.Answer = func(i int, a route.Answer) bool {
+		rs, err := us[i].read(&a)
+		if tap != nil {
+			tap(i, &a, err)
+		}
+		us[i].take(&a, rs, err)
+		if f.More != nil && !f.More() {
+			return false
+		}
+		return slices.ContainsFunc(us, func(u *question) bool { return !u.enough })
+	}
+	if f.Ended != nil {
+		f.Late = func(i int, a route.Answer) {
+			_, err := us[i].read(&a)
+			tap(i, &a, err)
+		}
+	}
+	return c.o.Sender.All(ctx, f)
+}
+
+// each asks all voters of a range once. f is called with their answers until it has enough; otherwise the error says why it has not.
+// *kv.ProtocolError: the range has another protocol.
+func (c *Client) each(ctx context.Context, qs []*Request, f func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*Reply) (more bool)) (enough bool, err error) {
+	u := &question{qs: qs, f: f}
+	if err := c.asks(ctx, []*question{u}, &route.Fan{}, nil); !u.enough {
+		return false, u.why(err)
+	}
+	return true, nil
 }
 
 func isOther(err error) bool {
@@ -349,34 +403,18 @@ func (a *attempt) run(ctx context.Context) (Verdict, error) {
 				return Undecided, ctx.Err()
 			}
 		}
-		groups, err := c.grouped(ctx, ks)
+		groups, descs, err := c.grouped(ctx, ks)
 		if err != nil {
 			return Undecided, err
 		}
-		ended := make(chan error, len(groups))
 		for _, g := range groups {
-			mine := make([]int, len(g))
 			for j, i := range g {
-				mine[j] = is[i]
-			}
-			f := func(context.Context) { ended <- a.round(ctx, mine) }
-			if len(groups) == 1 || !c.o.Host.Group.Go(f) {
-				f(ctx)
+				g[j] = is[i]
 			}
 		}
-		var last error
-		for n := len(groups); n > 0; {
-			select {
-			case err := <-ended:
-				n--
-				if err != nil && !isOther(last) {
-					last = err
-				}
-			case <-a.wake:
-			}
-			if _, _, out := a.open(); out != Undecided {
-				return out, nil
-			}
+		last := a.round(ctx, groups, descs)
+		if _, _, out := a.open(); out != Undecided {
+			return out, nil
 		}
 		if isOther(last) {
 			return Undecided, last
@@ -392,22 +430,62 @@ func (a *attempt) run(ctx context.Context) (Verdict, error) {
 	}
 }
 
-// round asks the acceptors of some records, which are in one range, once.
-func (a *attempt) round(ctx context.Context, is []int) error {
+// round asks the acceptors of some records once; those of a group are in one range. The ends of other transactions travel with the questions (fastpaxos.FP70).
+func (a *attempt) round(ctx context.Context, groups [][]int, descs []kv.RangeDescriptor) error {
+	c := a.c
+	us := make([]*question, len(groups))
 	a.mu.Lock()
-	var qs []*Request
-	for _, i := range is {
-		if a.before != nil && a.before[i] != nil {
-			qs = append(qs, a.before[i])
-		}
-	}
-	told := len(qs)
-	for _, i := range is {
-		qs = append(qs, a.commit.Request(i))
+	for g, is := range groups {
+		us[g] = a.question(is)
 	}
 	a.mu.Unlock()
-	// heard takes in a replica's answers, nil if it does not answer in time.
-	heard := func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*Reply) bool {
+	f := &route.Fan{Wake: a.wake, More: func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.commit.Outcome() == Undecided
+	}}
+	var tap func(int, *route.Answer, error)
+	if es, d := c.ride(us, descs); d != nil {
+		tap, f.Ended = d.heard, func() { c.delivered(es, d) }
+	}
+	sent := c.asks(ctx, us, f, tap)
+	var last error
+	for g, is := range groups {
+		if us[g].enough {
+			continue
+		}
+		err := us[g].why(sent)
+		if !isOther(last) {
+			last = err
+		}
+		if isOther(err) || changing(err) || ctx.Err() != nil {
+			continue
+		}
+		// If no fast quorum can be reached, a master that reaches a classic one decides.
+		a.mu.Lock()
+		for _, i := range is {
+			if p := &a.commit.polls[i]; a.commit.Outcome() == Undecided && len(p.votes) > 0 && len(p.votes) >= p.q.Classic && a.commit.Asked(i) {
+				a.master(i)
+			}
+		}
+		a.mu.Unlock()
+	}
+	return last
+}
+
+// question is what the acceptors of some records of one range are asked.
+func (a *attempt) question(is []int) *question {
+	u := &question{}
+	for _, i := range is {
+		if a.before != nil && a.before[i] != nil {
+			u.qs = append(u.qs, a.before[i])
+		}
+	}
+	told := len(u.qs)
+	for _, i := range is {
+		u.qs = append(u.qs, a.commit.Request(i))
+	}
+	u.f = func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*Reply) bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		more := false
@@ -434,18 +512,8 @@ func (a *attempt) round(ctx context.Context, is []int) error {
 		}
 		return more && a.commit.Outcome() == Undecided
 	}
-	_, err := a.c.eachOf(ctx, qs, heard, func(d *kv.RangeDescriptor, from kv.ReplicaID) bool { return heard(d, from, nil) })
-	if err != nil && !isOther(err) && !changing(err) && ctx.Err() == nil {
-		// If no fast quorum can be reached, a master that reaches a classic one decides.
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		for _, i := range is {
-			if p := &a.commit.polls[i]; a.commit.Outcome() == Undecided && len(p.votes) > 0 && len(p.votes) >= p.q.Classic && a.commit.Asked(i) {
-				a.master(i)
-			}
-		}
-	}
-	return err
+	u.silent = func(d *kv.RangeDescriptor, from kv.ReplicaID) bool { return u.f(d, from, nil) }
+	return u
 }
 
 // master has a master decide about an option (fastpaxos.FP21).
@@ -473,59 +541,6 @@ func (a *attempt) master(i int) {
 	}) {
 		a.commit.polls[i].master = false
 	}
-}
-
-// tell brings End requests to quorums of their records, and to all replicas if they answer in time: everyone says that all did. near is called when the
-// nearest replica of each range has answered, if that goes well.
-func (c *Client) tell(ctx context.Context, qs []*Request, near func()) (everyone bool, err error) {
-	everyone = true
-	for pause := firstPause; len(qs) > 0; pause = min(2*pause, lastPause) {
-		ks := make([]keys.Key, len(qs))
-		for i, q := range qs {
-			ks[i] = q.Key
-		}
-		groups, err := c.grouped(ctx, ks)
-		if err != nil {
-			return false, err
-		}
-		var mu sync.Mutex // guards left, everyone, last, silent and near
-		silent := len(groups)
-		var left []*Request
-		var last error
-		c.all(len(groups), func(g int) error {
-			var mine []*Request
-			for _, i := range groups[g] {
-				mine = append(mine, qs[i])
-			}
-			heard, quorums := 0, Quorums{}
-			_, err := c.each(ctx, mine, func(d *kv.RangeDescriptor, _ kv.ReplicaID, _ []*Reply) bool {
-				if heard == 0 {
-					mu.Lock()
-					if silent--; silent == 0 && near != nil {
-						near()
-						near = nil
-					}
-					mu.Unlock()
-				}
-				heard, quorums = heard+1, QuorumsIn(d)
-				return heard < quorums.Replicas
-			})
-			mu.Lock()
-			defer mu.Unlock()
-			everyone = everyone && heard > 0 && heard == quorums.Replicas
-			// Where another protocol is now, all was finished before it began.
-			if !isOther(err) && (heard == 0 || heard < quorums.Classic) {
-				left, last = append(left, mine...), err
-			}
-			return nil
-		})
-		if qs = left; len(qs) > 0 {
-			if err := c.pause(ctx, pause); err != nil {
-				return false, errors.Join(last, err)
-			}
-		}
-	}
-	return everyone, nil
 }
 
 func end(k keys.Key, o Option, committed bool) *Request {

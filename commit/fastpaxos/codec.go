@@ -286,7 +286,7 @@ func readRequest(r *wire.Reader, q *Request) {
 	for m := r.Open("fastpaxos.Request"); r.Next(&m); {
 		switch r.Field() {
 		case 1:
-			q.Kind = Kind(r.Enum(uint8(Read)))
+			q.Kind = Kind(r.Enum(uint8(Show)))
 		case 2:
 			q.Key = keys.Key(r.Bytes())
 		case 3:

@@ -44,7 +44,7 @@ func TestMessages(t *testing.T) {
 		wiretest.Of("fastpaxos.Outstanding", wiretest.Refuses, func(b []byte, o *Outstanding) []byte { return o.append(b) }, readOutstanding, nil),
 		wiretest.Of("fastpaxos.Looked", wiretest.Skips, func(b []byte, l *Looked) []byte { return l.Append(b) }, readLooked, nil),
 		wiretest.Of("fastpaxos.Request", wiretest.Skips, func(b []byte, q *Request) []byte { return q.Append(b) }, readRequest,
-			func(q *Request) { q.Kind %= Read + 1; q.State = some(q.State) }),
+			func(q *Request) { q.Kind %= Show + 1; q.State = some(q.State) }),
 		wiretest.Of("fastpaxos.Reply", wiretest.Skips, func(b []byte, p *Reply) []byte { return p.Append(b) }, readReply,
 			func(p *Reply) { p.Verdict %= Past + 1; p.Outcome %= Past + 1; p.Record = some(p.Record) }),
 		wiretest.Of("fastpaxos.Ask", wiretest.Skips, func(b []byte, q *Ask) []byte { return q.Append(b) }, readAsk, func(q *Ask) { q.Kind %= Hot + 1 }),

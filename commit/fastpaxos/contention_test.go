@@ -335,11 +335,11 @@ func TestPetitions(t *testing.T) {
 		wg.Wait()
 		// It remembers what was learned, and need not ask any acceptor (fastpaxos.FP51).
 		time.Sleep(time.Second)
-		prepares := w.counted(Prepare)
-		if told, err := g.client.ask(t.Context(), 3, roundTime, ask); err != nil || told.Learned.Verdict != Accepted || w.counted(Prepare) != prepares {
-			t.Errorf("%+v, %v, after %d more messages to prepare", told, err, w.counted(Prepare)-prepares)
+		prepares := w.got(Prepare)
+		if told, err := g.client.ask(t.Context(), 3, roundTime, ask); err != nil || told.Learned.Verdict != Accepted || w.got(Prepare) != prepares {
+			t.Errorf("%+v, %v, after %d more messages to prepare", told, err, w.got(Prepare)-prepares)
 		}
-		if _, err := g.client.tell(t.Context(), []*Request{end(ask.Key, ask.Option, false)}, nil); err != nil {
+		if _, err := g.client.tell(t.Context(), []*Request{end(ask.Key, ask.Option, false)}); err != nil {
 			t.Fatal(err)
 		}
 		for _, wait := range []time.Duration{0, 10 * time.Second, 3 * time.Minute} {

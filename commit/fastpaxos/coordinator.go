@@ -199,7 +199,7 @@ func (c *Client) scan(ctx context.Context, o txn.ScanOptions) (rows []Row, resum
 		resp, err := c.o.Sender.Send(ctx, b)
 		var rs []*Reply
 		if err == nil {
-			rs, err = replies(resp, 1)
+			rs, err = replies(resp, 1, 0)
 		}
 		if err == nil {
 			if l = rs[0].Looked; l == nil {

@@ -15,8 +15,7 @@ import (
 //
 //	row key, 'h'                  the head: ballots, and the version if the base does not have it
 //	row key, 'a', name            an executed update that commutes
-//	row key, 'e', name            an outcome
-//	row key, 'v', name            a vote
+//	row key, 'v', name            a vote, or the outcome that takes its place
 //	0                             the floor of records that were dropped (fastpaxos.FP41)
 //
 // Names are a timestamp and a transaction, and are not repeated in the values. If the base has a protocol key next to the row, the first change in the generation
@@ -30,6 +29,8 @@ const (
 	partAdded partKind = 'a'
 	partEnded partKind = 'e'
 	partVote  partKind = 'v'
+	// partVoteKey is that of the key of both of the latter; the first byte of the value says which it is.
+	partVoteKey = partVote
 )
 
 // change is a part of a record that was changed, or removed.
@@ -51,6 +52,9 @@ type kept struct {
 	// whole says that the delta has all parts, head about how many bytes it has of the head.
 	whole bool
 	head  int
+
+	// shown are transactions whose outcome was shown, and whose end has not come, which may have to be durable (fastpaxos.FP72).
+	shown []Name
 
 	changes []change
 	headNew bool
@@ -318,6 +322,9 @@ func partPrefix(k keys.Key) []byte {
 }
 
 func appendPart(b []byte, p partKind, n Name) []byte {
+	if p == partEnded {
+		p = partVoteKey
+	}
 	if b = append(b, byte(p)); p == partHead {
 		return b
 	}
@@ -338,7 +345,10 @@ func (w *Write) store(d putter) {
 	}
 	prefix := partPrefix(w.Key)
 	var value []byte
-	for _, c := range w.changes {
+	for i, c := range w.changes {
+		if i+1 < len(w.changes) && c.part == partVote && w.changes[i+1].part == partEnded && w.changes[i+1].name == c.name {
+			continue // the outcome takes the place of the vote
+		}
 		name := appendPart(prefix, c.part, c.name)
 		var there bool
 		if value, there = w.Record.appendPart(value[:0], w.Key, c); there {
@@ -370,17 +380,16 @@ func (r *Record) appendPart(b []byte, k keys.Key, c change) ([]byte, bool) {
 			stored(&a.Option)
 			return a.append(b), true
 		}
-	case partVote:
-		if v := r.vote(c.name); v != nil {
-			one := *v
-			stored(&one.Option)
-			return one.append(b), true
-		}
-	case partEnded:
+	case partVote, partEnded:
 		if i, found := r.recent(c.name); found {
 			e := r.Recent[i]
 			e.Name = Name{}
-			return e.append(b), true
+			return e.append(append(b, byte(partEnded))), true
+		}
+		if v := r.vote(c.name); v != nil {
+			one := *v
+			stored(&one.Option)
+			return one.append(append(b, byte(partVote))), true
 		}
 	}
 	return b, false
@@ -431,6 +440,12 @@ func (r *Record) readPart(k keys.Key, p partKind, name, value []byte) error {
 	}
 	n.At = at
 	copy(n.Txn[:], id)
+	if p == partVoteKey {
+		if len(value) == 0 {
+			return fmt.Errorf("part %c has no value", p)
+		}
+		p, in = partKind(value[0]), wire.Read(value[1:])
+	}
 	stored := func(o *Option) {
 		o.Name = n
 		if o.Keys == nil {

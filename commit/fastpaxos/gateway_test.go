@@ -377,7 +377,7 @@ func TestDeadGateway(t *testing.T) {
 					}
 					o := Option{Name: Name{kv.TxnID{9}, at}, Update: Update{Value: []byte(" dead")}, Keys: ks}
 					a := g.client.attempt([]Option{o, o})
-					if err := a.round(t.Context(), []int{i}); err != nil {
+					if err := a.round(t.Context(), [][]int{{i}}, nil); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -731,7 +731,7 @@ func TestGenerationsApart(t *testing.T) {
 				w.dead[r] = !slices.Contains(up, r)
 			}
 			w.mu.Unlock()
-			_ = a.round(t.Context(), []int{0})
+			_ = a.round(t.Context(), [][]int{{0}}, nil)
 			if _, _, out := a.open(); out != Undecided || a.masters > 0 {
 				t.Errorf("after generation %d: %v", i+3, out)
 			}

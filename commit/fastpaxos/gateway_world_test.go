@@ -42,6 +42,7 @@ type lab struct {
 	records  map[kv.TxnID]kv.Txn
 	dead     map[kv.ReplicaID]bool
 	kinds    map[Kind]int
+	batches  int             // that have arrived
 	asked    int             // of one gateway by another
 	ballots  map[Ballot]bool // that were prepared
 	mistake  string
@@ -95,6 +96,7 @@ func (w *lab) serve(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.Bat
 	if now := w.desc(d.Start); now.Protocol != kv.FastPaxos {
 		return nil, &kv.ProtocolError{Range: now.ID, Protocol: now.Protocol, Desc: now}
 	}
+	w.batches++
 	a := w.replicas[placeOf(d)][r]
 	if a == nil {
 		return nil, &kv.GenerationError{Range: d.ID, Desc: w.desc(d.Start)}
@@ -255,8 +257,8 @@ func (g *gateway) Ask(ctx context.Context, to kv.NodeID, msg []byte) ([]byte, er
 	}
 }
 
-// counted is how many messages of a kind acceptors have got.
-func (w *lab) counted(k Kind) int {
+// got is how many messages of a kind acceptors have got.
+func (w *lab) got(k Kind) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.kinds[k]
@@ -300,38 +302,72 @@ func (g *gateway) Range(_ context.Context, k keys.Key, _ bool) (kv.RangeInfo, er
 	return kv.RangeInfo{Desc: *g.w.desc(k).Clone()}, nil
 }
 
-func (g *gateway) Each(ctx context.Context, b *kv.Batch, f func(route.Answer) bool) error {
+// All implements Sender. The messages to the ranges of a node are lost, and arrive, one by one.
+func (g *gateway) All(ctx context.Context, f *route.Fan) error {
+	end := func() {
+		if f.Ended != nil {
+			f.Ended()
+		}
+	}
 	if g.ctx.Err() != nil {
+		end()
 		return g.ctx.Err()
 	}
-	g.w.mu.Lock()
-	d := g.w.desc(b.Requests[0].Span().Start)
-	g.w.mu.Unlock()
-	for _, q := range b.Requests {
-		if !d.Contains(q.Span().Start) {
-			return &kv.RangeMismatchError{Span: q.Span()}
+	type answer struct {
+		i int
+		route.Answer
+	}
+	var early []answer
+	n := 0
+	answers := make(chan answer, 5*len(f.Batches))
+	for i, b := range f.Batches {
+		g.w.mu.Lock()
+		d := g.w.desc(b.Requests[0].Span().Start)
+		g.w.mu.Unlock()
+		if at := slices.IndexFunc(b.Requests, func(q kv.Request) bool { return !d.Contains(q.Span().Start) }); at >= 0 {
+			early = append(early, answer{i, route.Answer{Err: &kv.RangeMismatchError{Span: b.Requests[at].Span()}}})
+			continue
+		}
+		for _, r := range d.Replicas {
+			n++
+			go func() {
+				resp, err := g.call(d, r.Replica, b)
+				answers <- answer{i, route.Answer{Desc: d, From: r, Resp: resp, Err: err}}
+			}()
 		}
 	}
-	answers := make(chan route.Answer, len(d.Replicas))
-	for _, r := range d.Replicas {
-		go func() {
-			resp, err := g.call(d, r.Replica, b)
-			answers <- route.Answer{Desc: d, From: r, Resp: resp, Err: err}
-		}()
+	more := true
+	for _, a := range early {
+		more = more && f.Answer(a.i, a.Answer)
 	}
-	for range d.Replicas {
+	var err error
+	for n > 0 && more {
 		select {
 		case a := <-answers:
-			if !f(a) {
-				return nil
-			}
+			n--
+			more = f.Answer(a.i, a.Answer)
+		case <-f.Wake:
+			more = f.More()
 		case <-ctx.Done():
-			return ctx.Err()
+			err, more = ctx.Err(), false
 		case <-g.ctx.Done():
-			return g.ctx.Err()
+			err, more = g.ctx.Err(), false
 		}
 	}
-	return nil
+	go func() {
+		defer end()
+		for range n {
+			select {
+			case a := <-answers:
+				if f.Late != nil {
+					f.Late(a.i, a.Answer)
+				}
+			case <-g.ctx.Done():
+				return
+			}
+		}
+	}()
+	return err
 }
 
 func (g *gateway) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {

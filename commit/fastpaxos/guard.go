@@ -234,7 +234,7 @@ func (c *Client) fresh(ctx context.Context, me kv.TxnID, ks []keys.Key) ([]Row, 
 	rows := make([]Row, len(ks))
 	var before map[Name]bool // options to be waited for, once it is known which
 	for pause := firstPause; len(ks) > 0; pause = min(2*pause, lastPause) {
-		groups, err := c.grouped(ctx, ks)
+		groups, _, err := c.grouped(ctx, ks)
 		if err != nil {
 			return nil, err
 		}

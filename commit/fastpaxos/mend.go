@@ -108,7 +108,7 @@ func (c *Client) mendOption(ctx context.Context, k keys.Key, o *Option) error {
 	if f.outcome != Accepted && f.outcome != Rejected {
 		return c.finishDangling(ctx, blocker{k, o})
 	}
-	_, err = c.tell(ctx, []*Request{end(k, *o, f.outcome == Accepted)}, nil)
+	_, err = c.tell(ctx, []*Request{end(k, *o, f.outcome == Accepted)})
 	return err
 }
 

@@ -14,54 +14,39 @@ import (
 // Transactions whose gateways may be gone, and the end of those that have committed or not: the gateway's part of it.
 
 // ended makes the outcome of this gateway's transaction known to the replicas, in the background. Until all have it, the gateway reads what it has
-// committed from what it remembers. A commuting update is on top of what the replicas have, so the gateway waits for the nearest one to have it.
+// committed from what it remembers. A commuting update is on top of what the replicas have, so the nearest one is shown it before the client goes on.
 func (c *Client) ended(ctx context.Context, options []Option, ks []keys.Key, committed bool) {
-	near, commute := make(chan struct{}), false
+	var shown []*Request
+	within := time.Duration(0)
 	if committed {
 		c.mu.Lock()
+		if len(c.turns.hot) == 0 || !slices.ContainsFunc(ks, func(k keys.Key) bool { return c.turns.hot[string(k)] > 0 }) {
+			within = ridesWithin // nobody waits, as far as is known
+		}
 		for i := range options {
-			commute = commute || len(options[i].Deltas) > 0
-			if o := &options[i]; !o.Commutes() && c.own[string(ks[i])].At.Less(o.At) {
+			switch o := &options[i]; {
+			case len(o.Deltas) > 0:
+				shown = append(shown, &Request{Kind: Show, Key: ks[i], Option: *o, Committed: true})
+			case !o.Commutes() && c.own[string(ks[i])].At.Less(o.At):
 				c.own[string(ks[i])] = Value{At: o.At, Data: o.Value}
 			}
 		}
 		c.mu.Unlock()
 	}
-	e := &ending{committed: committed, near: near, qs: make([]*Request, len(options))}
+	e := &ending{committed: committed, qs: make([]*Request, len(options))}
 	for i := range options {
 		e.qs[i] = end(ks[i], options[i], committed)
 	}
-	c.announce(e, 0)
-	if commute {
-		t := c.o.Host.Clock.NewTimer(nearby)
-		defer t.Stop()
-		select {
-		case <-near:
-		case <-t.C():
-		case <-ctx.Done():
-		}
+	c.announce(e, within)
+	if len(shown) > 0 {
+		ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, nearby)
+		defer cancel()
+		_, _ = c.nearest(ctx, shown)
 	}
 }
 
-// spread tells the replicas that have not heard of a transaction's end again. If some have not in a few seconds, others bring them up to date. Then the
-// gateway need not remember what it has committed.
-func (c *Client) spread(ctx context.Context, qs []*Request, everyone bool) {
-	for pause := roundTime; !everyone && pause <= again*roundTime; pause *= again {
-		if c.pause(ctx, pause) == nil {
-			everyone, _ = c.tell(ctx, qs, nil)
-		}
-	}
-	for _, q := range qs {
-		c.disown(q.Key, q.Option.At)
-	}
-}
-
-const (
-	// nearby bounds the wait for the nearest replica: a round trip within a region.
-	nearby = 3 * time.Millisecond
-	// again is the factor between the pauses after which replicas that have not answered are told again.
-	again = 4
-)
+// nearby bounds the wait for the nearest replica: a round trip within a region.
+const nearby = 3 * time.Millisecond
 
 // disown forgets a version: replicas have it.
 func (c *Client) disown(k keys.Key, at clock.Timestamp) {
@@ -123,8 +108,8 @@ func (c *Client) newest(ctx context.Context, k keys.Key, enough func(Quorums) in
 }
 
 // close tells the records of a transaction all of whose options have ended, at quorums, that nobody will ask for it (fastpaxos.FP6).
-func (c *Client) close(ctx context.Context, qs []*Request) {
-	_, _ = c.tell(ctx, closes(qs), nil)
+func (c *Client) close(ctx context.Context, qs []*Request, everyone bool) {
+	_, _ = c.tell(ctx, closes(qs, everyone))
 }
 
 // Finish implements Ender (fastpaxos.FP23).
@@ -166,11 +151,12 @@ func (c *Client) Finish(ctx context.Context, o *Option, known map[string]Verdict
 			whole = false
 		}
 	}
-	if _, err := c.tell(ctx, qs, nil); err != nil {
+	everyone, err := c.tell(ctx, qs)
+	if err != nil {
 		return committed, err
 	}
 	if whole {
-		c.close(ctx, qs)
+		c.close(ctx, qs, everyone)
 	}
 	return committed, nil
 }
@@ -222,7 +208,7 @@ func (c *Client) recall(ctx context.Context, k keys.Key, n Name) (Verdict, error
 	if err != nil {
 		return Undecided, err
 	}
-	rs, err := replies(resp, 1)
+	rs, err := replies(resp, 1, 0)
 	if err != nil {
 		return Undecided, err
 	}
@@ -290,7 +276,7 @@ func (c *Client) finishDangling(ctx context.Context, b blocker) error {
 			f.outcome = Accepted
 		}
 	}
-	_, err = c.tell(ctx, []*Request{end(b.key, *f.option, f.outcome == Accepted)}, nil)
+	_, err = c.tell(ctx, []*Request{end(b.key, *f.option, f.outcome == Accepted)})
 	return err
 }
 
@@ -446,9 +432,9 @@ func (c *Client) Resolve(ctx context.Context, spans []keys.Span, meta kv.TxnMeta
 			some = append(some, q)
 		}
 	}
-	everyone, err := c.tell(ctx, some, nil)
+	everyone, err := c.tell(ctx, some)
 	if err == nil && len(some) > 0 {
-		c.later(func(ctx context.Context) { c.spread(ctx, some, everyone || status != kv.Committed) })
+		c.told([]*ending{{qs: some, committed: status == kv.Committed}}, everyone, nil)
 	}
 	return err
 }
@@ -469,7 +455,7 @@ func (c *Client) nearest(ctx context.Context, qs []*Request) ([]*Reply, error) {
 		b.Target = kv.ToNearest
 		resp, err := c.o.Sender.Send(ctx, b)
 		if err == nil {
-			return replies(resp, len(qs))
+			return replies(resp, len(qs), 0)
 		}
 		if !changing(err) {
 			return nil, err

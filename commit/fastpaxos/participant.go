@@ -27,14 +27,14 @@ func acceptors(o *ProtocolOptions) *acceptor.Protocol[*Acceptor, Request, Reply,
 			a.begin(g.Engine(), g.Desc().Span())
 			return a
 		},
-		Load: func(a *Acceptor, src engine.Reader, k keys.Key) error {
-			r, err := a.base(src, k)
+		Load: func(a *Acceptor, src *acceptor.Base, k keys.Key) error {
+			r, err := a.base(src, src.Rows, k)
 			if err == nil {
 				a.Load(k, r)
 			}
 			return err
 		},
-		Read: func(g *rangeserver.Range, a *Acceptor, q *Request) (*Reply, error) {
+		Read: func(g *rangeserver.Range, src *acceptor.Base, a *Acceptor, q *Request) (*Reply, error) {
 			d := g.Desc()
 			if me, ok := d.Replica(g.Self().Node); !ok || !me.Type.Votes() || !me.Full() {
 				// Nobody tells it outcomes. Requests to the nearest replica go on to another one.
@@ -48,7 +48,7 @@ func acceptors(o *ProtocolOptions) *acceptor.Protocol[*Acceptor, Request, Reply,
 					return nil, &kv.RangeMismatchError{Span: keys.Span{Start: k}, Infos: []kv.RangeInfo{{Desc: *d}}}
 				}
 			}
-			l, err := a.look(g.Engine(), d, q.Look)
+			l, err := a.look(src.Reader, src.Rows(), d, q.Look)
 			return &Reply{Looked: &l}, err
 		},
 		Decode: DecodeRequest,
@@ -154,13 +154,33 @@ func bare(src engine.Reader, span keys.Span) bool {
 }
 
 // base is Base for an acceptor.
-func (a *Acceptor) base(src engine.Reader, k keys.Key) (*Record, error) {
-	if !a.bare {
-		return Base(src, k)
+func (a *Acceptor) base(src engine.Reader, rows func() *mvcc.Reader, k keys.Key) (*Record, error) {
+	if v, ok := a.looked[string(k)]; ok {
+		delete(a.looked, string(k))
+		return &Record{Base: v}, nil
 	}
-	r := mvcc.NewReader(src)
-	defer r.Close()
-	return onBase(r, k, nil)
+	var s *side
+	if !a.bare {
+		var err error
+		if s, err = readSide(src, k); err != nil {
+			return nil, err
+		}
+	}
+	return onBase(rows(), k, s)
+}
+
+// lookedMost bounds the rows that an acceptor remembers because they were read.
+const lookedMost = 256
+
+// saw remembers a row of the base that was just read here, which is probably about to be written. A version that comes into the base meanwhile is one that the acceptor has not
+// voted for: to it, it is one that it has missed.
+func (a *Acceptor) saw(k keys.Key, r *Record) {
+	if len(a.looked) >= lookedMost {
+		clear(a.looked)
+	}
+	if a.bare && a.stored[string(k)] == nil {
+		a.looked[string(k)] = r.Base
+	}
 }
 
 // sidesOf are those of a span, in order of keys.
@@ -203,11 +223,11 @@ func onBase(src *mvcc.Reader, k keys.Key, s *side) (*Record, error) {
 	if s != nil {
 		*r = s.Record
 	}
-	v, _, err := src.Newest(k)
-	if err != nil || v == nil {
+	var base Value
+	var err error
+	if base.At, base.Data, err = src.Latest(k); err != nil || base.At.IsZero() {
 		return r, err
 	}
-	base := Value{At: v.Timestamp, Data: v.Value}
 	if s != nil {
 		r = r.Clone()
 		r.learn(&Record{Base: base}) // the base may have gone on (fastpaxos.FP42)

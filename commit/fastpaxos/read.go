@@ -69,9 +69,7 @@ func (r *Record) row(k keys.Key, cols Columns) (Row, error) {
 
 // look reads rows of a range from its base, and from what the acceptor knows beyond it. They are committed, so that nothing has to be
 // durable before the answer leaves (fastpaxos.FP8).
-func (a *Acceptor) look(src engine.Reader, d *kv.RangeDescriptor, q *Look) (out Looked, err error) {
-	r := mvcc.NewReader(src)
-	defer r.Close()
+func (a *Acceptor) look(src engine.Reader, r *mvcc.Reader, d *kv.RangeDescriptor, q *Look) (out Looked, err error) {
 	add := func(k keys.Key, g *Record, always bool) error {
 		if q.Open {
 			always = true
@@ -104,6 +102,7 @@ func (a *Acceptor) look(src engine.Reader, d *kv.RangeDescriptor, q *Look) (out 
 				if g, err = onBase(r, k, side); err != nil {
 					return out, err
 				}
+				a.saw(k, g)
 				g, _ = a.onBase(k, g)
 			}
 			if err := add(k, g, true); err != nil {

@@ -268,6 +268,9 @@ func (r *Record) Forget(upTo clock.Timestamp) {
 		return false
 	})
 	r.raise(floor)
+	if r.kept != nil && len(r.kept.shown) > 0 {
+		r.kept.shown = slices.DeleteFunc(r.kept.shown, func(n Name) bool { return n.At.LessEq(upTo) })
+	}
 }
 
 // raise raises the floor.

@@ -20,8 +20,8 @@ var acceptors = acceptor.Protocol[*Acceptor, Request, Reply, Entry]{
 	New: func(g *rangeserver.Range, generation uint64, delta []Entry, last core.Ticket) *Acceptor {
 		return NewAcceptor(generation, g.Generation().Floor, delta, last)
 	},
-	Load: func(a *Acceptor, base engine.Reader, k keys.Key) error {
-		g, err := Base(base, k)
+	Load: func(a *Acceptor, base *acceptor.Base, k keys.Key) error {
+		g, err := Base(base.Reader, k)
 		if err == nil {
 			a.Load(k, g)
 		}

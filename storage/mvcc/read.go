@@ -622,6 +622,34 @@ func (r *Reader) Newest(k keys.Key) (found *kv.KeyValue, provisional []kv.KeyVal
 	return found, provisional, err
 }
 
+// Latest is the newest version of a key in a span without locks, whose table is not looked at: its timestamp, zero if there is none, and its value,
+// nil if the version removes the key.
+func (r *Reader) Latest(k keys.Key) (at clock.Timestamp, value []byte, err error) {
+	it, err := r.dataIter(nil, nil)
+	if err != nil {
+		return at, nil, err
+	}
+	for ok := it.SeekPrefixGE(k, clock.Timestamp{}); ok; ok = it.Next() {
+		_, ver := it.Key()
+		if len(ver) == 0 { // an unversioned neighbour in a local keyspace
+			continue
+		}
+		if at, err = engine.DecodeTimestamp(ver); err != nil {
+			return at, nil, err
+		}
+		raw, err := it.Value()
+		if err != nil {
+			return at, nil, err
+		}
+		v, err := decodeValue(raw)
+		if err == nil && !v.tombstone {
+			value = clone(v.bytes)
+		}
+		return at, value, err
+	}
+	return at, nil, it.Error()
+}
+
 // Removal is the intent by which a key is being removed, nil if there is none: whether a range is being merged away.
 //
 // There may be other intents on the key, of transactions that have committed (mvcc.M7). Their writes are history; only the
