@@ -2,14 +2,15 @@
 // transaction?
 //
 // It starts both systems and runs pgbench's built-in scripts (select-only, simple-update, tpcb-like) with
-// prepared statements and eight clients against one and then the other, round after round, so that other load of the machine hits both. Two
+// prepared statements and eight clients against one and then the other, round after round, so that other load of the machine hits both. Three
 // setups:
 //
 //	one     one Meridian node             against   one PostgreSQL server
 //	three   three Meridian nodes          against   a primary with two streaming standbys, ANY 1 of them synchronous
+//	five    five nodes, five replicas     against   a primary with four standbys, ANY 1 of them synchronous
 //
 // The CPU of a server is user and system time of all its processes, children that ended included, before and after a run, divided by the transactions
-// that pgbench counted; for the second setup over all servers. A ratio is the median over the rounds of the ratio within a round. CPU per transaction
+// that pgbench counted; for the later setups over all servers. A ratio is the median over the rounds of the ratio within a round. CPU per transaction
 // is the steadier figure on a busy machine: throughput also depends on all other users of the processors, pgbench itself included.
 //
 // Besides pgbench's own there are scripts of the YCSB core workloads A to F (mixes.go), and of TPC-C, SmallBank and TATP (oltp); sysbench's own are run by that
@@ -25,7 +26,7 @@
 //
 // Usage, from the repository's root:
 //
-//	go run ./bench/pgbench [--setups one,three] [--rounds 3] [--seconds 10] [--mix pgbench|ycsb|oltp|all|sysbench]
+//	go run ./bench/pgbench [--setups one,three,five] [--rounds 3] [--seconds 10] [--mix pgbench|ycsb|oltp|all|sysbench]
 //	    [--isolation serializable,read-committed] [--buffers 256] [--json FILE] [--profile DIR]
 //
 // Both have caches of --buffers MB, whatever the machine has.

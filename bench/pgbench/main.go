@@ -42,7 +42,7 @@ func main() {
 	flag.StringVar(&c.json, "json", "", "write the results to this file")
 	flag.StringVar(&c.profile, "profile", "", "write CPU profiles of Meridian to this directory")
 	flag.StringVar(&c.keep, "dir", "", "work in this directory and keep it (default: a temporary one)")
-	flag.StringVar(&setups, "setups", "one,three", "setups to measure")
+	flag.StringVar(&setups, "setups", "one,three", "setups to measure: one, three, five")
 	flag.StringVar(&set, "mix", "pgbench", "set of scripts to run: pgbench, ycsb, oltp (tpcc, smallbank, tatp), all (of these), sysbench")
 	flag.StringVar(&scripts, "scripts", "", "scripts to run instead: select-only, simple-update, tpcb-like, ycsb-a to ycsb-f, tpcc, smallbank, tatp, sysbench's")
 	flag.StringVar(&levels, "isolation", "", "isolation levels, in alternation: serializable, repeatable-read, read-committed (default: each server's own)")
@@ -143,6 +143,9 @@ const (
 	fastPaxos = "fast_paxos"
 )
 
+// defaultReplicas is how many replicas a range has if nothing else was said.
+const defaultReplicas = 3
+
 // system is one of the two that are compared.
 type system struct {
 	name, port, user string
@@ -162,7 +165,7 @@ func (s *system) died() (out string) {
 
 // measure runs one setup. The results before an error are returned with it.
 func measure(ctx context.Context, c *config, report *Report, name, dir string) (*Setup, error) {
-	nodes := map[string]int{"one": 1, "three": 3}[name]
+	nodes := map[string]int{"one": 1, "three": 3, "five": 5}[name]
 	if nodes == 0 {
 		return nil, fmt.Errorf("no such setup")
 	}
@@ -202,6 +205,12 @@ func measure(ctx context.Context, c *config, report *Report, name, dir string) (
 			}
 			return out
 		}})
+		if nodes > defaultReplicas {
+			more := fmt.Sprintf("ALTER RANGE default CONFIGURE ZONE USING num_replicas = %d;\n", nodes)
+			if err := c.loadScript(limit, systems[len(systems)-1], dir, of.name+"-zone", more); err != nil {
+				return nil, err
+			}
+		}
 		if err := m.WaitReplicated(limit, nodes); err != nil {
 			return nil, err
 		}

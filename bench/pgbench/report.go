@@ -124,17 +124,35 @@ func (s *Script) summarize() {
 	for name, runs := range bySystem {
 		s.TPS[name], s.CPUMicros[name] = median(pick(runs, tps)), median(pick(runs, cpu))
 	}
-	b, m := bySystem[s.Base], bySystem[meridian]
-	ratio := func(f func(Run) float64) float64 {
-		var v []float64
-		for i := range min(len(b), len(m)) {
-			if f(b[i]) > 0 {
-				v = append(v, f(m[i])/f(b[i]))
-			}
+	s.TPSRatio, s.CPURatio = ratio(bySystem[meridian], bySystem[s.Base], tps), ratio(bySystem[meridian], bySystem[s.Base], cpu)
+}
+
+// ratio is the median over the rounds of what one system has divided by what another one has.
+func ratio(m, b []Run, f func(Run) float64) float64 {
+	var v []float64
+	for i := range min(len(b), len(m)) {
+		if f(b[i]) > 0 {
+			v = append(v, f(m[i])/f(b[i]))
 		}
-		return median(v)
 	}
-	s.TPSRatio, s.CPURatio = ratio(tps), ratio(cpu)
+	return median(v)
+}
+
+// FastPaxos is how tables with that protocol compare with those that have a leader, if both were measured.
+func (s *Script) FastPaxos() (tps, cpu float64, ok bool) {
+	var p, l []Run
+	for _, r := range s.Runs {
+		switch r.System {
+		case fastPaxos:
+			p = append(p, r)
+		case meridian:
+			l = append(l, r)
+		}
+	}
+	if len(p) == 0 || len(l) == 0 {
+		return 0, 0, false
+	}
+	return ratio(p, l, func(r Run) float64 { return r.TPS }), ratio(p, l, func(r Run) float64 { return r.CPUMicros }), true
 }
 
 // printSetup prints the table of one setup.
@@ -143,9 +161,9 @@ func printSetup(w io.Writer, s *Setup) {
 	if len(s.Scripts) > 0 {
 		base = s.Scripts[0].Base
 	}
-	against := map[string]string{"one": "one node against one PostgreSQL", "three": "three nodes against PostgreSQL with ANY 1 of two standbys"}[s.Name]
+	against := map[string]string{"one": "one node against one PostgreSQL", "three": "three nodes against PostgreSQL with ANY 1 of two standbys", "five": "five nodes against PostgreSQL with ANY 1 of four standbys"}[s.Name]
 	if base == before {
-		name, against = "earlier", map[string]string{"one": "one node against one of the earlier binary", "three": "three nodes against three of the earlier binary"}[s.Name]
+		name, against = "earlier", map[string]string{"one": "one node against one of the earlier binary", "three": "three nodes against three of the earlier binary", "five": "five nodes against five of the earlier binary"}[s.Name]
 	}
 	fmt.Fprintf(w, "\n%s (medians of the rounds)\n\n", against)
 	fmt.Fprintf(w, "| script | %s tps | Meridian tps | ratio | %[1]s CPU us/txn | Meridian CPU us/txn | ratio | failed %% | retried %% |\n", name)
@@ -156,6 +174,11 @@ func printSetup(w io.Writer, s *Setup) {
 	for _, r := range s.Scripts {
 		fmt.Fprintf(w, "| %s | %.0f | %.0f | %.2f | %.1f | %.1f | %.2f | %s | %s |\n", r.Name, r.TPS[base], r.TPS[meridian], r.TPSRatio,
 			r.CPUMicros[base], r.CPUMicros[meridian], r.CPURatio, percent(r.FailedRate), percent(r.RetryRate))
+	}
+	for _, r := range s.Scripts {
+		if tps, cpu, ok := r.FastPaxos(); ok {
+			fmt.Fprintf(w, "\n%s on tables with the protocol fast_paxos, against those with a leader: %.0f tps (%.2f), %.1f us of CPU for each transaction (%.2f)\n", r.Name, r.TPS[fastPaxos], tps, r.CPUMicros[fastPaxos], cpu)
+		}
 	}
 	fmt.Fprintln(w)
 }
