@@ -56,6 +56,9 @@ func (g *Range) Engine() engine.Reader { return g.s.o.Engine }
 // Host is the node's.
 func (g *Range) Host() *host.Host { return g.s.o.Host }
 
+// StartedAt is a timestamp that all is before which earlier processes of the node have read off its clock.
+func (g *Range) StartedAt() clock.Timestamp { return g.s.o.StartedAt }
+
 // Clock is the node's.
 func (g *Range) Clock() *clock.Clock { return g.s.o.Clock }
 

@@ -37,6 +37,9 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		return err // txn.LD4
 	}
 	if trigger == nil && t.core.ReadOnly() {
+		if err := t.holdElsewhere(ctx); err != nil {
+			return err
+		}
 		if t.leader.HasHeld() {
 			b := t.leader.CheckHeld(db.o.Clock.Now())
 			_, err := db.o.Sender.Send(ctx, b)
@@ -58,6 +61,10 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 	if err := t.takeElsewhere(); err != nil {
 		return err
 	}
+	if err := t.holdElsewhere(ctx); err != nil {
+		return err
+	}
+	t.core.SetDeadline(t.boundElsewhere(t.core.Deadline()))
 	if decided, err := t.decide(ctx); decided || err != nil {
 		return err
 	}
@@ -88,7 +95,7 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		}
 		if t.deadline != nil || t.holder != nil {
 			// A long commit outlives the lease's term, which is renewed meanwhile.
-			t.core.SetDeadline(t.latest(ctx))
+			t.core.SetDeadline(t.boundElsewhere(t.latest(ctx)))
 		}
 		b, err := t.leader.CommitNext()
 		if err != nil {

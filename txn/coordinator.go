@@ -52,6 +52,15 @@ type Committer interface {
 	Committed(at clock.Timestamp)
 }
 
+// Validator is a Coordinator whose protocol gives levels of isolation above READ COMMITTED. It refreshes by itself what it has read when the transaction's read timestamp has moved since, at the next read, and
+// before it writes at the commit timestamp of a serializable transaction. At other times the transaction asks for it.
+type Validator interface {
+	// Reads reports whether anything was read.
+	Reads() bool
+	// Hold has what the transaction has read hold up to a timestamp. *kv.TxnRetryError: it does not.
+	Hold(ctx context.Context, t *kv.Txn, at clock.Timestamp) error
+}
+
 // Closer is a Coordinator that is told when its transaction has ended at this gateway, however it has.
 type Closer interface {
 	Ended()
@@ -97,6 +106,19 @@ type UnsupportedError struct {
 func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("txn: commit protocol %s does not support %s", e.Protocol, e.What)
 }
+
+// PastError says that a commit protocol can't read one of its ranges at the timestamp that a client has asked for (TxnOptions.AsOf) any more.
+type PastError struct {
+	Protocol kv.Protocol
+	At       clock.Timestamp
+	Cause    error
+}
+
+func (e *PastError) Error() string {
+	return fmt.Sprintf("txn: ranges of the commit protocol %s can't be read at %s any more: %v", e.Protocol, e.At, e.Cause)
+}
+
+func (e *PastError) Unwrap() error { return e.Cause }
 
 // TooManyWritesError says that a transaction has more writes in ranges of other protocols than the leader's than one may have. None of them was sent.
 type TooManyWritesError struct {

@@ -43,7 +43,7 @@ func (t *Txn) decide(ctx context.Context) (decided bool, err error) {
 		deadline = t.core.Deadline()
 	}
 	t.core.StartCommit()
-	at, err := d.Decide(ctx, t.core.Snapshot(), t.others.writes, deadline)
+	at, err := d.Decide(ctx, t.asks(), t.others.writes, deadline)
 	if err == nil {
 		t.core.Decided(at)
 		t.finish(committed)

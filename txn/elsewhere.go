@@ -187,7 +187,7 @@ func (t *Txn) startElsewhere(ctx context.Context, at *kv.Txn) (wait func() error
 	if !t.elsewhere() || t.others.durable == at.WriteTimestamp {
 		return func() error { return nil }
 	}
-	groups := t.others.grouped()
+	groups, at := t.others.grouped(), t.asksAs(at)
 	t.others.sent = groups
 	errs := make(chan error, len(groups))
 	for _, g := range groups {

@@ -51,6 +51,8 @@ type others struct {
 	moved bool
 	// reported: a range has reported its protocol.
 	reported bool
+	// until, if not zero, is up to when reads in ranges of protocols without writes were validated: the transaction commits by then (txn.MP8).
+	until clock.Timestamp
 }
 
 // region is the part of the keyspace of a range that is not the leader's, or was not when it was met.
@@ -244,8 +246,10 @@ func (t *Txn) coordinator(p kv.Protocol) Coordinator {
 }
 
 // asks is the transaction as Coordinators of other protocols see it: with the level that the client has asked for by name, or else with the one that all protocols give.
-func (t *Txn) asks() *kv.Txn {
-	x := t.core.Snapshot()
+func (t *Txn) asks() *kv.Txn { return t.asksAs(t.core.Snapshot()) }
+
+// asksAs is asks for the transaction as a batch has it.
+func (t *Txn) asksAs(x *kv.Txn) *kv.Txn {
 	if t.o.Declared || x.Isolation == kv.ReadCommitted {
 		return x
 	}
@@ -287,7 +291,7 @@ func (t *Txn) getDivided(ctx context.Context, ks []keys.Key, o ReadOptions) ([][
 		}
 		vs, err := t.coordinator(p).Get(ctx, t.asks(), some, o)
 		if err != nil {
-			if tries++; t.divideAnew(ctx, tries, err) {
+			if tries++; t.divideAnew(ctx, tries, err) || t.movedElsewhere(ctx, p, &err) {
 				continue
 			}
 			return nil, err
@@ -311,7 +315,7 @@ func (t *Txn) scanDivided(ctx context.Context, o ScanOptions) (rows []kv.KeyValu
 		now.Span = part
 		rows, resume, err = t.coordinator(p).Scan(ctx, t.asks(), now)
 		if err != nil {
-			if tries++; t.divideAnew(ctx, tries, err) {
+			if tries++; t.divideAnew(ctx, tries, err) || t.movedElsewhere(ctx, p, &err) {
 				continue
 			}
 			return nil, nil, err

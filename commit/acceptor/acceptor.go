@@ -59,7 +59,7 @@ type Protocol[C Core[Q, R, W], Q, R, W any] struct {
 	// Load gives a core the state of a row that the range's base has.
 	Load func(c C, base *Base, k keys.Key) error
 	// Read answers a request that promises nothing, from the core and the range's base, nil if the request is another one. It may be nil.
-	Read func(g *rangeserver.Range, base *Base, c C, q *Q) (*R, error)
+	Read func(g *rangeserver.Range, generation uint64, base *Base, c C, q *Q) (*R, error)
 
 	Decode func([]byte) (Q, error)
 	Key    func(*Q) keys.Key
@@ -272,7 +272,7 @@ func (p *Participant[C, Q, R, W]) begin(a *acting[C, Q, R, W], qs []Q, g *group[
 
 func (p *Participant[C, Q, R, W]) step(a *acting[C, Q, R, W], base *Base, q *Q, to place[R]) error {
 	if p.p.Read != nil {
-		if r, err := p.p.Read(p.g, base, a.core, q); err != nil {
+		if r, err := p.p.Read(p.g, a.generation, base, a.core, q); err != nil {
 			return err
 		} else if r != nil {
 			to.put(r)

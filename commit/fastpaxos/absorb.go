@@ -84,7 +84,7 @@ func (a *Acceptor) Tend(src engine.Reader, now clock.Timestamp) error {
 		}
 		if r.idle(now) {
 			// The base has the record again. All that was remembered of it is past for all records (fastpaxos.FP41).
-			a.floor = a.floor.Forward(r.Floor)
+			a.floor, a.old = a.floor.Forward(r.Floor), a.old.Forward(r.Base.At)
 			r.kept.floor = a.floor
 			r.noteHead()
 		}
@@ -156,6 +156,7 @@ func (a *Acceptor) next() (out []string) {
 // tend forgets outcomes, and takes over the base's version if the record lacks it: a replica that missed an outcome learns it so.
 func (r *Record) tend(src *mvcc.Reader, k keys.Key, now clock.Timestamp) error {
 	by := r.kept
+	r.dropEras(now)
 	if by.base.Less(r.Base.At) || by.checked.Less(now.Add(-basesChecked)) || slices.ContainsFunc(r.Votes, func(v Vote) bool { return v.At.Less(now.Add(-overdue)) }) {
 		by.checked = now
 		at, v, err := src.Latest(k)

@@ -72,6 +72,8 @@ type Reply struct {
 	Blocker *Option
 	// Looked answers Read.
 	Looked *Looked
+	// Mark is a timestamp at or below which nothing is accepted any more, if an option was rejected for that: a later one of the same transaction may be accepted.
+	Mark clock.Timestamp
 }
 
 // Message is a request or its reply.
@@ -108,6 +110,9 @@ type Acceptor struct {
 	left keys.Span
 	// size is about how many bytes the delta has.
 	size int64
+	// low is at or above all promises that earlier processes of the node have made to readers, marks has those of this one, and the base may lack versions up to old.
+	low, old clock.Timestamp
+	marks    *Marks
 	// fresh are records whose version the base may lack; tended is where Tend goes on.
 	fresh  map[string]bool
 	tended string
@@ -128,7 +133,8 @@ type heldReply struct {
 
 // NewAcceptor makes an acceptor that has the given records of its generation. last is the latest ticket of what may not be durable yet of them.
 func NewAcceptor(q Quorums, cols Columns, records []Write, last core.Ticket) *Acceptor {
-	a := &Acceptor{quorums: q, cols: cols, records: map[string]*Record{}, stored: map[string]*Record{}, fresh: map[string]bool{}, looked: map[string]Value{}, order: btree.NewOrderedG[string](32), last: last}
+	a := &Acceptor{quorums: q, cols: cols, records: map[string]*Record{}, stored: map[string]*Record{}, fresh: map[string]bool{}, looked: map[string]Value{}, marks: &Marks{},
+		order: btree.NewOrderedG[string](32), last: last}
 	for _, w := range records {
 		a.keep(w.Key, w.Record, &kept{})
 	}
@@ -204,9 +210,13 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	case Query:
 		promise = false
 	case Propose:
-		reply.Verdict, reply.Outcome = r.propose(&q.Option, a.cols, a.quorums)
+		m := a.mark(q.Key, r)
+		reply.Verdict, reply.Outcome = r.propose(&q.Option, a.cols, a.quorums, m)
 		if reply.Verdict == Rejected {
 			reply.Blocker = r.blocker(&q.Option)
+			if m.bars(&q.Option) {
+				reply.Mark = m.At
+			}
 		}
 	case Prepare:
 		if r.Promised.Less(q.Ballot) {
@@ -240,6 +250,7 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	reply.Promised, reply.Ballot, reply.Sequence = r.Promised, r.Accepted, r.Sequence
 	if q.Kind == Query || q.Kind == Prepare || q.Kind == Dictate && q.Ballot.Less(r.Promised) {
 		reply.Record = r.Clone()
+		reply.Record.Mark = a.mark(q.Key, r)
 	}
 	// Others may rely on the reply, so the promises that it reports are durable, whichever request made them.
 	out := Message{ID: m.ID, Reply: reply}
@@ -282,7 +293,7 @@ func (a *Acceptor) persist(k keys.Key, r *Record, promise bool) {
 }
 
 // propose votes about an option, if anyone may add options in the present ballot (algorithm 3, Phase2bFast).
-func (r *Record) propose(o *Option, cols Columns, q Quorums) (v, outcome Verdict) {
+func (r *Record) propose(o *Option, cols Columns, q Quorums, m Mark) (v, outcome Verdict) {
 	if outcome = r.Outcome(o.Name); outcome != Undecided {
 		return Undecided, outcome
 	}
@@ -292,7 +303,9 @@ func (r *Record) propose(o *Option, cols Columns, q Quorums) (v, outcome Verdict
 	if r.Promised != r.Accepted || !r.Accepted.Open() {
 		return Undecided, Undecided // a master has it, or is about to
 	}
-	v = r.judge(o, cols, q, false)
+	if v = r.judge(o, cols, q, false); m.bars(o) {
+		v = Rejected // fastpaxos.FP60
+	}
 	r.Votes = append(r.Votes, Vote{Option: *o, Verdict: v})
 	r.note(partVote, o.Name, r.Votes[len(r.Votes)-1].size())
 	return v, Undecided
@@ -317,7 +330,11 @@ func (r *Record) dictated(q *Request) {
 	*r = *q.State.Clone()
 	r.Promised, r.Accepted, r.Sequence = q.Ballot, q.Ballot, q.Sequence
 	r.learn(&mine)
-	r.kept = mine.kept
+	r.Mark = r.Mark.join(mine.Mark)
+	if r.kept = mine.kept; mine.Base.At.Less(r.Base.At) && r.kept != nil {
+		now := r.Base.At
+		mine.keepEra(now, !mine.accepted(func(o *Vote) bool { return o.At.Less(now) }))
+	}
 	r.noteAll(&mine)
 }
 
@@ -325,7 +342,7 @@ func (r *Record) dictated(q *Request) {
 func (r *Record) learn(o *Record) {
 	r.raise(o.Floor)
 	if r.Base.At.Less(o.Base.At) {
-		r.rebase(o.Base)
+		r.rebase(o.Base, false)
 	}
 	for _, a := range o.Added {
 		if r.vote(a.Name) != nil {

@@ -61,6 +61,22 @@ type ClientOptions struct {
 //	    has lost a record to a later ballot asks its master, which the ballot names, and rules by itself only if that does not answer.
 //	fastpaxos.FP51 (I2): The state that a master has proposed in a ballot is learned when a classic quorum reports that it has accepted it in that ballot, whoever
 //	    hears these reports. It stays so: a gateway that remembers a state that was accepted answers petitions by it, whoever has the record now.
+//	fastpaxos.FP60 (I3): A replica that answers a read at a timestamp promises (Mark) that no option at or below it is accepted there any more, but the reader's own. A read has
+//	    such promises of so many replicas of one generation that each option which a fast quorum has accepted, or of which a master could believe that one has,
+//	    was accepted by one of them before (Quorums.Reading: two of three, four of five). They name it, and the reader waits for its
+//	    outcome, or brings it about. So nothing comes to be at or below the timestamp afterwards. Promises are in memory: a replica's clock is past each of them, so
+//	    the floor of the next generation is above them, and all that an earlier process of a node may have promised is below StartedAt. An option that came too late is
+//	    rejected with the timestamp, and its gateway proposes again at a later one: nobody fails because of readers.
+//	fastpaxos.FP61 (I3): A replica's promise binds masters by their Prepare. So it does not count for a record that has a master at the time (PastRow.Busy): that one is
+//	    asked for the promise, and it is made when a classic quorum has accepted the state with it (Record.Mark), as an option is learned.
+//	    This also reads rows by their keys where only a classic quorum of replicas answers.
+//	fastpaxos.FP62 (I3): What a replica tells of a row at a timestamp has all options up to it that it has accepted: as outstanding, or executed and not yet replaced by then, or as known to be aborted. Earlier
+//	    states of a row are kept in memory for a minute (era), and only while that holds; a replica that does not know says so (PastRow.Old), and does not
+//	    count. A key of which a scan finds nothing at some replicas, and something at others, is asked for by itself: it may be deleted at the former.
+//	fastpaxos.FP63 (I3): A serializable transaction reads and writes at its commit timestamp. Before it proposes anything it reads again, at that timestamp, what it has read, with the promises of fastpaxos.FP60, and is
+//	    refused if something has changed. A row that one of its physical options replaces need not be read again: the option is accepted only if the row has not changed. So the
+//	    order of timestamps is the order of serializable transactions; of two with the same one, the promise of one excludes the other's option. No option outlives its
+//	    gateway without its reads having been validated, so whoever finishes the transaction need not know of them.
 type Client struct {
 	o ClientOptions
 
@@ -75,6 +91,8 @@ type Client struct {
 	own map[string]Value
 	// provisional are the latest options of transactions that other protocols take part in, by key, until they are resolved.
 	provisional map[kv.TxnID]map[string]Option
+	// sights are versions that were read lately (fastpaxos.FP64).
+	sights sights
 	// reigns are the records that have a master here.
 	reigns map[string]*reign
 	// turns are those at hot rows.
@@ -361,6 +379,8 @@ type attempt struct {
 	before []*Request
 	// blockers are options of others because of which this transaction's were rejected.
 	blockers []blocker
+	// marks are the latest promises to readers because of which acceptors have rejected options.
+	marks []clock.Timestamp
 	// masters counts records that needed a master.
 	masters int
 }
@@ -371,7 +391,28 @@ type blocker struct {
 }
 
 func (c *Client) attempt(options []Option) *attempt {
-	return &attempt{c: c, wake: make(chan struct{}, 1), commit: NewCommit(options, Quorums{}), at: make([]place, len(options))}
+	return &attempt{c: c, wake: make(chan struct{}, 1), commit: NewCommit(options, Quorums{}), at: make([]place, len(options)), marks: make([]clock.Timestamp, len(options))}
+}
+
+// marked notes that an option was rejected because of a promise to a reader.
+func (a *attempt) marked(i int, at clock.Timestamp) { a.marks[i] = a.marks[i].Forward(at) }
+
+// tooLate reports whether all that was rejected came too late for readers' promises, and nothing else is known to be in the way: a later timestamp may do.
+func (a *attempt) tooLate() (at clock.Timestamp, only bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.commit.polls {
+		switch a.commit.polls[i].learned {
+		case Rejected:
+			if a.marks[i].IsZero() {
+				return at, false
+			}
+			at = at.Forward(a.marks[i])
+		case Past:
+			return at, false
+		}
+	}
+	return at, len(a.blockers) == 0 && !at.IsZero()
 }
 
 // open are the options that were neither learned nor given to a master.
@@ -503,6 +544,7 @@ func (a *attempt) question(is []int) *question {
 				if a.commit.Answer(i, from, r) {
 					a.master(i)
 				}
+				a.marked(i, r.Mark)
 				if r.Blocker != nil {
 					a.blockers = append(a.blockers, blocker{a.commit.Key(i), r.Blocker})
 				}
@@ -523,7 +565,7 @@ func (a *attempt) master(i int) {
 	if !a.c.o.Host.Group.Go(func(ctx context.Context) {
 		ctx, cancel := a.c.o.Host.Clock.WithTimeout(ctx, background)
 		defer cancel()
-		l, err := a.c.ruleAfter(ctx, k, o, false, known)
+		l, err := a.c.ruleAfter(ctx, k, petition{o: o}, known)
 		a.mu.Lock()
 		if err == nil && l.Blocker != nil {
 			a.blockers = append(a.blockers, blocker{k, l.Blocker})
@@ -532,6 +574,7 @@ func (a *attempt) master(i int) {
 			a.commit.polls[i].master = false // it is asked again
 		} else {
 			a.commit.Learn(i, l.Verdict)
+			a.marked(i, l.Mark)
 		}
 		a.mu.Unlock()
 		select {

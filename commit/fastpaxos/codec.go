@@ -181,6 +181,7 @@ func (r *Record) Append(b []byte) []byte {
 	b = wire.Uint(b, 5, r.Sequence)
 	b = wire.Bytes(wire.Timestamp(b, 7, r.Base.At), 9, r.Base.Data)
 	b = wire.Timestamp(wire.Timestamp(b, 11, r.Closed), 13, r.Floor)
+	b = message(b, 21, r.Mark.append)
 	each := func(field uint32, n int, one func(int, []byte) []byte) {
 		for i := range n {
 			var at int
@@ -217,6 +218,8 @@ func readRecord(r *wire.Reader, g *Record) {
 			readVote(r, wire.Grow(r, &g.Votes))
 		case 19:
 			readEnded(r, wire.Grow(r, &g.Recent))
+		case 21:
+			readMark(r, &g.Mark)
 		default:
 			r.Refuse()
 		}
@@ -339,7 +342,7 @@ func (p *Reply) Append(b []byte) []byte {
 		b, at = wire.Begin(b, 8)
 		b = wire.End(p.Looked.Append(b), at)
 	}
-	return b
+	return wire.Timestamp(b, 9, p.Mark)
 }
 
 func readReply(r *wire.Reader, p *Reply) {
@@ -364,6 +367,8 @@ func readReply(r *wire.Reader, p *Reply) {
 		case 8:
 			p.Looked = &Looked{}
 			readLooked(r, p.Looked)
+		case 9:
+			p.Mark = r.Timestamp()
 		default:
 			r.Skip()
 		}

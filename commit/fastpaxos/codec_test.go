@@ -39,14 +39,29 @@ func TestMessages(t *testing.T) {
 		}),
 		wiretest.Of("fastpaxos.Side", wiretest.Refuses, func(b []byte, s *side) []byte { return s.append(b) }, func(r *wire.Reader, s *side) { s.read(r) },
 			func(s *side) { s.key = nil; record(&s.Record) }),
+		wiretest.Of("fastpaxos.Mark", wiretest.Refuses, func(b []byte, m *Mark) []byte { return m.append(b) }, readMark, nil),
+		wiretest.Of("fastpaxos.PastRow", wiretest.Refuses, func(b []byte, p *PastRow) []byte { return p.append(b) }, readPastRow, func(p *PastRow) { record(&p.Record) }),
 		wiretest.Of("fastpaxos.Look", wiretest.Refuses, func(b []byte, q *Look) []byte { return q.Append(b) }, readLook, nil),
 		wiretest.Of("fastpaxos.Row", wiretest.Skips, func(b []byte, w *Row) []byte { return w.append(b) }, readRow, nil),
 		wiretest.Of("fastpaxos.Outstanding", wiretest.Refuses, func(b []byte, o *Outstanding) []byte { return o.append(b) }, readOutstanding, nil),
-		wiretest.Of("fastpaxos.Looked", wiretest.Skips, func(b []byte, l *Looked) []byte { return l.Append(b) }, readLooked, nil),
+		wiretest.Of("fastpaxos.Looked", wiretest.Skips, func(b []byte, l *Looked) []byte { return l.Append(b) }, readLooked, func(l *Looked) {
+			for i := range l.Past {
+				record(&l.Past[i].Record)
+			}
+		}),
 		wiretest.Of("fastpaxos.Request", wiretest.Skips, func(b []byte, q *Request) []byte { return q.Append(b) }, readRequest,
 			func(q *Request) { q.Kind %= Show + 1; q.State = some(q.State) }),
 		wiretest.Of("fastpaxos.Reply", wiretest.Skips, func(b []byte, p *Reply) []byte { return p.Append(b) }, readReply,
-			func(p *Reply) { p.Verdict %= Past + 1; p.Outcome %= Past + 1; p.Record = some(p.Record) }),
+			func(p *Reply) {
+				p.Verdict %= Past + 1
+				p.Outcome %= Past + 1
+				p.Record = some(p.Record)
+				if p.Looked != nil {
+					for i := range p.Looked.Past {
+						record(&p.Looked.Past[i].Record)
+					}
+				}
+			}),
 		wiretest.Of("fastpaxos.Ask", wiretest.Skips, func(b []byte, q *Ask) []byte { return q.Append(b) }, readAsk, func(q *Ask) { q.Kind %= Hot + 1 }),
 		wiretest.Of("fastpaxos.Learned", wiretest.Refuses, func(b []byte, l *Learned) []byte { return l.append(b) }, readLearned,
 			func(l *Learned) { l.Verdict %= Past + 1 }),

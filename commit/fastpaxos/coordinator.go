@@ -33,6 +33,9 @@ type coordinator struct {
 	// turns are the transaction's at hot rows, if it has any. rival is the gateway whose transaction was faster.
 	turns []*turn
 	rival kv.NodeID
+	// at is the timestamp that the transaction's reads are of, zero if they are of the present; spans are what was read.
+	at    clock.Timestamp
+	spans []keys.Span
 }
 
 // Begin implements txn.Protocol.
@@ -44,18 +47,10 @@ var (
 	_ txn.Closer    = (*coordinator)(nil)
 )
 
-// readable refuses what reads can't give: there is one level, read committed without lost updates, and only the present.
+// readable refuses what reads can't give.
 func readable(t *kv.Txn, lock kv.LockStrength, wait kv.WaitPolicy, hold bool) error {
-	none := func(what string) error { return &txn.UnsupportedError{Protocol: kv.FastPaxos, What: what} }
-	switch {
-	case t.ReadTimestamp.Less(t.MinTimestamp):
-		return none("reads of the past")
-	case t.Isolation == kv.Serializable:
-		return none("reads of isolation level SERIALIZABLE; READ COMMITTED is supported")
-	case t.Isolation == kv.RepeatableRead:
-		return none("reads of isolation level REPEATABLE READ; READ COMMITTED is supported")
-	case lock != kv.NoLock && (hold || wait != kv.Block):
-		return none("row locks")
+	if lock != kv.NoLock && (hold || wait != kv.Block) {
+		return &txn.UnsupportedError{Protocol: kv.FastPaxos, What: "row locks"}
 	}
 	return nil
 }
@@ -68,6 +63,16 @@ func (x *coordinator) Get(ctx context.Context, t *kv.Txn, ks []keys.Key, o txn.R
 	var rows []Row
 	var err error
 	switch {
+	case ofSnapshot(t):
+		if o.Lock != kv.NoLock || x.rival != 0 {
+			if err := x.await(ctx, func(k keys.Key) bool { return slices.ContainsFunc(ks, k.Equal) }); err != nil {
+				return nil, err
+			}
+		}
+		rows, err = x.rows(ctx, t, ks)
+		if o.Check && err == nil {
+			x.guarded(rows)
+		}
 	case o.Fresh:
 		rows, err = x.getFresh(ctx, t, ks)
 	case o.Check:
@@ -86,7 +91,9 @@ func (x *coordinator) Get(ctx context.Context, t *kv.Txn, ks []keys.Key, o txn.R
 	}
 	values := make([][]byte, len(ks))
 	for i := range rows {
-		x.fresher(&rows[i])
+		if !ofSnapshot(t) {
+			x.fresher(&rows[i])
+		}
 		x.see(&rows[i])
 		values[i] = rows[i].Value
 	}
@@ -137,7 +144,7 @@ func (c *Client) read(ctx context.Context, ks []keys.Key) ([]Row, error) {
 		rows[i] = l.Rows[0]
 		c.version(&rows[i])
 	}
-	return rows, nil
+	return rows, c.reread(ctx, rows, c.sighted(rows))
 }
 
 // ahead reads at whichever replica first answers that it is not behind.
@@ -164,7 +171,7 @@ func (x *coordinator) Scan(ctx context.Context, t *kv.Txn, o txn.ScanOptions) ([
 	if err := readable(t, o.Lock, o.Wait, false); err != nil {
 		return nil, nil, err
 	}
-	if o.Fresh {
+	if o.Fresh && !ofSnapshot(t) {
 		return x.scanFresh(ctx, t, o)
 	}
 	if o.Lock != kv.NoLock || x.rival != 0 {
@@ -173,7 +180,14 @@ func (x *coordinator) Scan(ctx context.Context, t *kv.Txn, o txn.ScanOptions) ([
 		}
 	}
 	defer x.works()()
-	rows, resume, err := x.c.scan(ctx, o)
+	var rows []Row
+	var resume *keys.Span
+	var err error
+	if ofSnapshot(t) {
+		rows, resume, err = x.scanAt(ctx, t, o)
+	} else {
+		rows, resume, err = x.c.scan(ctx, o)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -252,14 +266,20 @@ func (c *Client) withOwn(ctx context.Context, part keys.Span, l *Looked, o txn.S
 	}
 	rows := l.Rows
 	// A row that the replica has not found may have been deleted since.
-	more, err := c.read(ctx, c.versions(read, func(k keys.Key) bool {
-		return slices.ContainsFunc(rows, func(w Row) bool { return w.Key.Equal(k) })
-	}))
+	gone := c.unsighted(read, rows)
+	gone = append(gone, c.versions(read, func(k keys.Key) bool {
+		is := func(o keys.Key) bool { return o.Equal(k) }
+		return slices.ContainsFunc(gone, is) || slices.ContainsFunc(rows, func(w Row) bool { return is(w.Key) })
+	})...)
+	more, err := c.read(ctx, gone)
 	if err != nil {
 		return nil, nil, err
 	}
 	for i := range rows {
 		c.version(&rows[i])
+	}
+	if err := c.reread(ctx, rows, c.sighted(rows)); err != nil {
+		return nil, nil, err
 	}
 	rows = slices.DeleteFunc(append(rows, more...), func(w Row) bool { return w.Value == nil })
 	slices.SortFunc(rows, func(a, b Row) int {
@@ -333,12 +353,15 @@ func (x *coordinator) options(ctx context.Context, t *kv.Txn, writes []transacti
 	if err := x.await(ctx, func(k keys.Key) bool { return slices.ContainsFunc(unread, k.Equal) }); err != nil {
 		return nil, nil, err
 	}
-	rows, err := x.c.read(ctx, unread)
+	rows, err := x.rows(ctx, t, unread)
+	if uncertain := (*kv.UncertaintyError)(nil); errors.As(err, &uncertain) {
+		return nil, nil, &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: uncertain.RetryAt}
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	for i := range rows {
-		if t.MinTimestamp.Forward(x.since).Less(rows[i].Last) {
+		if !ofSnapshot(t) && t.MinTimestamp.Forward(x.since).Less(rows[i].Last) {
 			return nil, nil, &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: rows[i].Last.Next()}
 		}
 		x.see(&rows[i])
@@ -382,48 +405,78 @@ func (x *coordinator) options(ctx context.Context, t *kv.Txn, writes []transacti
 
 // Decide implements txn.Decider (fastpaxos.FP25).
 func (x *coordinator) Decide(ctx context.Context, t *kv.Txn, writes []transaction.Write, deadline clock.Timestamp) (clock.Timestamp, error) {
+	var before []Option
+	for n := 0; ; n++ {
+		at, options, again, err := x.decide(ctx, t, writes, deadline, before, n < proposals)
+		if !again {
+			return at, err
+		}
+		before = options
+	}
+}
+
+// proposals is how often a transaction proposes again because readers have been promised that nothing changes up to a later timestamp than its own (fastpaxos.FP60). Chosen by us.
+const proposals = 8
+
+// decide proposes the writes once. before are the options of the last time, which have been rejected. again: they came too late for a reader, and nothing else is known to be in the way.
+func (x *coordinator) decide(ctx context.Context, t *kv.Txn, writes []transaction.Write, deadline clock.Timestamp, before []Option, mayAgain bool) (at clock.Timestamp, options []Option, again bool, err error) {
 	c := x.c
 	options, ks, err := x.options(ctx, t, writes, func(seen clock.Timestamp) (clock.Timestamp, error) {
-		at := c.stamp(seen.Forward(x.floor))
+		at := c.stamp(seen.Forward(x.floor).Forward(x.at))
 		if !deadline.IsZero() && deadline.Less(at) {
 			return at, &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: at}
 		}
 		return at, nil
 	})
 	if err != nil || len(options) == 0 {
-		return t.WriteTimestamp, err
+		return t.WriteTimestamp, nil, false, err
 	}
-	at := options[0].At
-	begun := c.o.Host.Clock.Monotonic()
+	at = options[0].At
 	defer x.works()()
+	if t.Isolation == kv.Serializable {
+		if err := x.validate(ctx, t, at, options, ks); err != nil {
+			return clock.Timestamp{}, nil, false, err
+		}
+	}
+	begun := c.o.Host.Clock.Monotonic()
 	a := c.attempt(options)
+	if before != nil {
+		a.before = make([]*Request, len(options))
+		for i := range before {
+			a.before[i] = end(ks[i], before[i], false)
+		}
+	}
 	out, err := a.run(ctx)
 	switch {
 	case out == Accepted:
 		c.ended(ctx, options, ks, true)
-		return at, nil
+		return at, nil, false, nil
 	case out == Rejected && a.forgotten() && c.o.Host.Clock.Monotonic()-begun > late:
-		return clock.Timestamp{}, &kv.AmbiguousError{Reason: "the transaction is past, and may have committed"}
+		return clock.Timestamp{}, nil, false, &kv.AmbiguousError{Reason: "the transaction is past, and may have committed"}
 	case out == Rejected:
 		c.ended(ctx, options, ks, false)
-		return clock.Timestamp{}, x.refused(ctx, a, at)
+		if marked, only := a.tooLate(); only && mayAgain {
+			x.floor = x.floor.Forward(marked)
+			return clock.Timestamp{}, options, true, nil
+		}
+		return clock.Timestamp{}, nil, false, x.refused(ctx, a, at)
 	case isOther(err):
 		// Options in other ranges may have been accepted.
 		committed, unsure := c.Finish(ctx, &options[0], nil)
 		switch {
 		case committed:
-			return at, nil
+			return at, nil, false, nil
 		case unsure != nil:
-			return clock.Timestamp{}, &kv.AmbiguousError{Reason: fmt.Sprintf("%v; and %v", err, unsure)}
+			return clock.Timestamp{}, nil, false, &kv.AmbiguousError{Reason: fmt.Sprintf("%v; and %v", err, unsure)}
 		case c.o.Host.Clock.Monotonic()-begun > late:
-			return clock.Timestamp{}, &kv.AmbiguousError{Reason: "the transaction is past, and may have committed"}
+			return clock.Timestamp{}, nil, false, &kv.AmbiguousError{Reason: "the transaction is past, and may have committed"}
 		}
-		return clock.Timestamp{}, err
+		return clock.Timestamp{}, nil, false, err
 	}
 	// It is not known, and nobody waits for it any more; the transaction is not left for others to stumble over.
 	o := options[0]
 	c.later(func(ctx context.Context) { _, _ = c.Finish(ctx, &o, nil) })
-	return clock.Timestamp{}, &kv.AmbiguousError{Reason: err.Error()}
+	return clock.Timestamp{}, nil, false, &kv.AmbiguousError{Reason: err.Error()}
 }
 
 // late is how long after its first proposal an option that is Past may have been forgotten, rather than never have been accepted.
@@ -514,6 +567,11 @@ func (x *coordinator) Write(ctx context.Context, t *kv.Txn, writes []transaction
 	}
 	n := options[0].Name
 	defer x.works()()
+	if t.Isolation == kv.Serializable {
+		if err := x.validate(ctx, t, n.At, options, ks); err != nil {
+			return err
+		}
+	}
 	a := c.attempt(options)
 	a.before = make([]*Request, len(options))
 	sent := map[string]Option{}
@@ -558,6 +616,9 @@ func (x *coordinator) Write(ctx context.Context, t *kv.Txn, writes []transaction
 		return &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: t.WriteTimestamp.Next().Forward(c.o.Clock.Now())}
 	case out == Rejected:
 		c.ended(ctx, options, ks, false)
+		if marked, only := a.tooLate(); only {
+			return &kv.WriteTooOldError{Key: ks[0], Actual: marked.Forward(c.o.Clock.Now())}
+		}
 		if err := x.refused(ctx, a, t.WriteTimestamp); !errors.As(err, &tooOld) {
 			return err
 		}
@@ -581,7 +642,7 @@ func (x *coordinator) Committed(at clock.Timestamp) {
 
 // Restarted implements txn.Coordinator: the next attempt reads again.
 func (x *coordinator) Restarted(bool) {
-	x.seen, x.since = map[string]Row{}, x.c.o.Clock.Now()
+	x.seen, x.since, x.at, x.spans = map[string]Row{}, x.c.o.Clock.Now(), clock.Timestamp{}, nil
 	x.checked, x.fresh = nil, nil
 }
 

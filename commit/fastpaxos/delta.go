@@ -61,6 +61,8 @@ type kept struct {
 	sums    *totals // nil: to be computed
 	// next is when outcomes are to be forgotten again.
 	next clock.Timestamp
+	// eras are earlier states, oldest first.
+	eras []era
 }
 
 func (r *Record) note(p partKind, n Name, grows int) {
@@ -369,7 +371,7 @@ func (r *Record) appendPart(b []byte, k keys.Key, c change) ([]byte, bool) {
 	}
 	switch c.part {
 	case partHead:
-		h := Record{Promised: r.Promised, Accepted: r.Accepted, Sequence: r.Sequence, Closed: r.Closed, Floor: r.Floor}
+		h := Record{Promised: r.Promised, Accepted: r.Accepted, Sequence: r.Sequence, Closed: r.Closed, Mark: r.Mark, Floor: r.Floor}
 		if r.kept.base.Less(r.Base.At) {
 			h.Base = r.Base
 		}

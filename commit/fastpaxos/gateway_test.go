@@ -587,23 +587,8 @@ func TestRefusals(t *testing.T) {
 			what string
 			f    func(x *coordinator, t *kv.Txn) error
 		}{
-			{"SERIALIZABLE", func(x *coordinator, tx *kv.Txn) error {
-				tx.Isolation = kv.Serializable
-				_, err := x.Get(t.Context(), tx, k, txn.ReadOptions{})
-				return err
-			}},
-			{"REPEATABLE READ", func(x *coordinator, tx *kv.Txn) error {
-				tx.Isolation = kv.RepeatableRead
-				_, _, err := x.Scan(t.Context(), tx, txn.ScanOptions{Span: keys.Span{Start: keys.Key("a"), End: keys.Key("b")}})
-				return err
-			}},
 			{"row locks", func(x *coordinator, tx *kv.Txn) error {
 				_, err := x.Get(t.Context(), tx, k, txn.ReadOptions{Lock: kv.Exclusive, Hold: true})
-				return err
-			}},
-			{"the past", func(x *coordinator, tx *kv.Txn) error {
-				tx.ReadTimestamp = clock.Timestamp{Wall: 1}
-				_, err := x.Get(t.Context(), tx, k, txn.ReadOptions{})
 				return err
 			}},
 		} {
@@ -984,7 +969,7 @@ func TestUnreadRow(t *testing.T) {
 		time.Sleep(time.Second)
 		x := g.client.Begin().(*coordinator)
 		decide := func(begun clock.Timestamp) error {
-			_, err := x.Decide(t.Context(), &kv.Txn{TxnMeta: kv.TxnMeta{ID: kv.TxnID{3}, MinTimestamp: begun}}, []transaction.Write{{Key: keys.Key("b"), Value: []byte("y")}}, clock.Timestamp{})
+			_, err := x.Decide(t.Context(), &kv.Txn{ReadTimestamp: begun, TxnMeta: kv.TxnMeta{ID: kv.TxnID{3}, Isolation: kv.ReadCommitted, MinTimestamp: begun}}, []transaction.Write{{Key: keys.Key("b"), Value: []byte("y")}}, clock.Timestamp{})
 			return err
 		}
 		var again *kv.TxnRetryError

@@ -49,6 +49,8 @@ type lab struct {
 	gateways map[kv.NodeID]*gateway
 	// bases are what the last generation of a record's range has left.
 	bases map[string]*Record
+	// promised is up to when replicas of a generation have promised something to readers: the next one's floor is above it.
+	promised map[place]clock.Timestamp
 	// mute replicas take messages in, and their answers are lost.
 	unheard time.Duration // when it is known that a replica is dead; set at the beginning
 	mute    bool
@@ -56,7 +58,7 @@ type lab struct {
 
 func newLab(seed uint64, borders ...string) *lab {
 	w := &lab{dice: rand.New(rand.NewPCG(seed, 7)), replicas: map[place]map[kv.ReplicaID]*Acceptor{}, records: map[kv.TxnID]kv.Txn{}, dead: map[kv.ReplicaID]bool{}, bases: map[string]*Record{},
-		kinds: map[Kind]int{}, gateways: map[kv.NodeID]*gateway{}, ballots: map[Ballot]bool{}}
+		kinds: map[Kind]int{}, gateways: map[kv.NodeID]*gateway{}, ballots: map[Ballot]bool{}, promised: map[place]clock.Timestamp{}}
 	start := keys.Key("a")
 	for i, b := range append(borders, "zz") {
 		d := &kv.RangeDescriptor{ID: kv.RangeID(i + 1), Start: start, End: keys.Key(b), Generation: 3, Protocol: kv.FastPaxos}
@@ -107,6 +109,15 @@ func (w *lab) serve(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.Bat
 		if err != nil {
 			return nil, err
 		}
+		if q.Kind == Read && !q.Look.At.IsZero() {
+			l, err := a.lookBack(&labSource{w, a}, q.Look, d.Span())
+			if err != nil {
+				return nil, err
+			}
+			w.promised[placeOf(d)] = w.promised[placeOf(d)].Forward(q.Look.At)
+			out.Responses = append(out.Responses, &kv.ProtocolResponse{Body: (&Reply{Looked: &l}).Append(nil)})
+			continue
+		}
 		if q.Kind == Read {
 			out.Responses = append(out.Responses, &kv.ProtocolResponse{Body: (&Reply{Looked: w.look(d, a, q.Look)}).Append(nil)})
 			continue
@@ -135,6 +146,62 @@ func (w *lab) serve(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.Bat
 		}
 	}
 	return out, nil
+}
+
+// labSource has one version of each row.
+type labSource struct {
+	w *lab
+	a *Acceptor
+}
+
+func (s *labSource) record(k keys.Key) (*Record, error) {
+	if r := s.w.bases[string(k)]; r != nil && !r.Default() {
+		r = r.Clone()
+		return r, nil
+	}
+	return nil, nil
+}
+
+func (s *labSource) at(k keys.Key, t clock.Timestamp) (Value, bool, error) {
+	v := s.w.base(k).Base
+	return v, v.At.LessEq(t), nil
+}
+
+func (s *labSource) apart(span keys.Span) (map[string]*Record, error) {
+	out := map[string]*Record{}
+	for k, r := range s.w.bases {
+		if span.Contains(keys.Key(k)) && !r.Default() {
+			out[k] = r.Clone()
+		}
+	}
+	for k, r := range s.a.records {
+		if span.Contains(keys.Key(k)) {
+			out[k] = r
+		}
+	}
+	return out, nil
+}
+
+func (s *labSource) scan(span keys.Span, q *Look) (rows []kv.KeyValue, resume *keys.Span, err error) {
+	var ks []keys.Key
+	for k, r := range s.w.bases {
+		if r.Base.Data != nil && span.Contains(keys.Key(k)) && r.Base.At.LessEq(q.At) {
+			ks = append(ks, keys.Key(k))
+		}
+	}
+	sortKeys(ks, q.Reverse)
+	for i, k := range ks {
+		if q.Max > 0 && i == int(q.Max) {
+			resume = &keys.Span{Start: k, End: span.End}
+			if q.Reverse {
+				resume = &keys.Span{Start: span.Start, End: k.Next()}
+			}
+			break
+		}
+		v := s.w.bases[string(k)].Base
+		rows = append(rows, kv.KeyValue{Key: k, Value: v.Data, Timestamp: v.At})
+	}
+	return rows, resume, nil
 }
 
 func (w *lab) base(k keys.Key) *Record {
@@ -460,7 +527,7 @@ func (w *lab) change(split bool) {
 			known[k] = true
 		}
 	}
-	floor := clock.Timestamp{Wall: time.Now().UnixNano()}
+	floor := w.promised[placeOf(d)].Forward(clock.Timestamp{Wall: time.Now().UnixNano()})
 	base := map[string]*Record{}
 	for k := range known {
 		var reports []*Record

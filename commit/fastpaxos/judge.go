@@ -54,6 +54,9 @@ func QuorumsIn(d *kv.RangeDescriptor) (q Quorums) {
 // common is how many replicas a fast quorum has at least in common with heard others.
 func (q Quorums) common(heard int) int { return q.Fast + heard - q.Replicas }
 
+// Reading is how many replicas promise something to a reader: with each option that a master may have to keep, because a fast quorum may have accepted it, one of them has accepted it (fastpaxos.FP60).
+func (q Quorums) Reading() int { return max(q.Classic, q.Replicas-q.common(q.Least)+1) }
+
 // budget is how much of a distance one acceptor may give away in a fast ballot (fastpaxos.FP5).
 func (q Quorums) budget(distance uint64) uint64 {
 	hi, lo := bits.Mul64(distance, uint64(q.common(q.Least)))
@@ -68,7 +71,7 @@ func (q Quorums) budget(distance uint64) uint64 {
 // master, whose decision is the ballot's: it may give away all that there is. The option may prove that others have been executed elsewhere.
 func (r *Record) judge(o *Option, cols Columns, q Quorums, master bool) Verdict {
 	r.prove(o)
-	if o.At.LessEq(r.Floor) || o.At.LessEq(r.Closed) || o.At.LessEq(r.Base.At) || o.Seen.Base != r.Base.At {
+	if r.Mark.bars(o) || o.At.LessEq(r.Floor) || o.At.LessEq(r.Closed) || o.At.LessEq(r.Base.At) || o.Seen.Base != r.Base.At {
 		return Rejected
 	}
 	if !o.Commutes() {

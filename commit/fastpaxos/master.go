@@ -3,6 +3,7 @@ package fastpaxos
 import (
 	"slices"
 
+	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
 )
@@ -54,6 +55,7 @@ func safe(reports []*Record, q Quorums) (state *Record, free []Option) {
 	}
 	for _, r := range reports {
 		state.learn(r)
+		state.Mark = state.Mark.join(r.Mark)
 	}
 	free = slices.DeleteFunc(free, func(o Option) bool { return state.Outcome(o.Name) != Undecided || state.vote(o.Name) != nil })
 	slices.SortFunc(free, func(a, b Option) int { return a.Compare(b.Name) })
@@ -119,6 +121,8 @@ type want struct {
 	Option
 	// prevent: nobody knows the option's update; if no acceptor does either, it is rejected.
 	prevent bool
+	// mark: the option is none, and its name is a promise to a reader (Mark.name).
+	mark bool
 	// at is the sequence in which it was decided; zero: not yet.
 	at uint64
 }
@@ -131,6 +135,8 @@ type Learned struct {
 	Ended bool
 	// Option is all of it, unless it has ended, or was prevented.
 	Option *Option
+	// Mark, if it was rejected because of a promise to a reader, is that one's timestamp (Reply.Mark).
+	Mark clock.Timestamp
 	// Blocker, if it was rejected, is an option of another transaction that stood in the way (Reply.Blocker).
 	Blocker *Option
 }
@@ -141,9 +147,14 @@ func NewMaster(k keys.Key, me uint64, q Quorums, cols Columns, gamma int) *Maste
 }
 
 // Want asks for a decision about an option. prevent says that its update is not known.
-func (m *Master) Want(o Option, prevent bool) {
+func (m *Master) Want(o Option, prevent bool) { m.want(want{Option: o, prevent: prevent}) }
+
+// WantMark asks for a promise to a reader, and is learned as past.
+func (m *Master) WantMark(n Name) { m.want(want{Option: Option{Name: n}, mark: true}) }
+
+func (m *Master) want(w want) {
 	lost := m.Lost() // then it waits before it takes the record back (Resume)
-	m.wants = append(m.wants, want{Option: o, prevent: prevent})
+	m.wants = append(m.wants, w)
 	if m.phase == ruling {
 		m.rule()
 	} else if m.phase == resting && !lost {
@@ -329,6 +340,12 @@ func (m *Master) rule() {
 			continue
 		}
 		m.decided++
+		if w.mark {
+			s := m.state.Clone()
+			s.Mark = s.Mark.join(markOf(w.Name))
+			m.state, w.at, changed = s, m.sequence+1, true
+			continue
+		}
 		if m.state.vote(w.Name) != nil || m.state.Outcome(w.Name) != Undecided || w.prevent && w.At.LessEq(m.state.Base.At) { // the last: Past
 			if w.at = m.sequence; first {
 				w.at = 1
@@ -365,6 +382,9 @@ func (r *Record) learnt(n Name) Learned {
 		l.Verdict, l.Option = vote.Verdict, &vote.Option
 		if l.Verdict == Rejected {
 			l.Blocker = r.blocker(&vote.Option)
+			if r.Mark.bars(&vote.Option) {
+				l.Mark = r.Mark.At
+			}
 		}
 	} else {
 		l.Ended = l.Verdict == Accepted || l.Verdict == Rejected

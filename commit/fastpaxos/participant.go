@@ -17,12 +17,13 @@ import (
 )
 
 // acceptors are driven by package acceptor.
-func acceptors(o *ProtocolOptions) *acceptor.Protocol[*Acceptor, Request, Reply, Write] {
+func acceptors(o *ProtocolOptions, marks *Marks) *acceptor.Protocol[*Acceptor, Request, Reply, Write] {
 	return &acceptor.Protocol[*Acceptor, Request, Reply, Write]{
 		Name: "fastpaxos",
 		New: func(g *rangeserver.Range, _ uint64, delta []Write, last core.Ticket) *Acceptor {
 			a := NewAcceptor(QuorumsIn(g.Desc()), o.Columns, nil, last)
 			a.floor = g.Generation().Floor
+			a.low, a.old, a.marks = g.StartedAt(), g.StartedAt(), marks
 			a.Restore(delta)
 			a.begin(g.Engine(), g.Desc().Span())
 			return a
@@ -34,7 +35,7 @@ func acceptors(o *ProtocolOptions) *acceptor.Protocol[*Acceptor, Request, Reply,
 			}
 			return err
 		},
-		Read: func(g *rangeserver.Range, src *acceptor.Base, a *Acceptor, q *Request) (*Reply, error) {
+		Read: func(g *rangeserver.Range, generation uint64, src *acceptor.Base, a *Acceptor, q *Request) (*Reply, error) {
 			d := g.Desc()
 			if me, ok := d.Replica(g.Self().Node); !ok || !me.Type.Votes() || !me.Full() {
 				// Nobody tells it outcomes. Requests to the nearest replica go on to another one.
@@ -47,6 +48,9 @@ func acceptors(o *ProtocolOptions) *acceptor.Protocol[*Acceptor, Request, Reply,
 				if !d.Contains(k) {
 					return nil, &kv.RangeMismatchError{Span: keys.Span{Start: k}, Infos: []kv.RangeInfo{{Desc: *d}}}
 				}
+			}
+			if !q.Look.At.IsZero() {
+				return lookBack(g, generation, a, d, q.Look)
 			}
 			l, err := a.look(src.Reader, src.Rows(), d, q.Look)
 			return &Reply{Looked: &l}, err
@@ -77,6 +81,21 @@ func acceptors(o *ProtocolOptions) *acceptor.Protocol[*Acceptor, Request, Reply,
 			}
 		},
 	}
+}
+
+// lookBack is a read at a timestamp. The clock is moved past that before anything is promised, so that the floor of the next generation is above it, and what a later process
+// of this node begins with (fastpaxos.FP60).
+func lookBack(g *rangeserver.Range, generation uint64, a *Acceptor, d *kv.RangeDescriptor, q *Look) (*Reply, error) {
+	if err := g.Clock().Update(q.At); err != nil {
+		return nil, err
+	}
+	r := mvcc.NewReader(g.Engine())
+	defer r.Close()
+	l, err := a.lookBack(&replicated{a: a, src: g.Engine(), r: r}, q, d.Span())
+	if err == nil && !g.Acts(generation) {
+		return nil, &kv.GenerationError{Range: d.ID, Desc: g.Desc()} // what was promised may not be in this replica's report
+	}
+	return &Reply{Looked: &l}, err
 }
 
 type participant struct {

@@ -42,6 +42,8 @@ type Ask struct {
 	// Option is what is to be decided about. Prevent: its update is not known.
 	Option  Option
 	Prevent bool
+	// Mark: a promise to a reader is asked for (Mark.name), not a decision.
+	Mark bool
 	// Ballot is the latest one that the asking gateway has heard of.
 	Ballot Ballot
 	// Number names a turn among those of its gateway.
@@ -64,7 +66,8 @@ type Told struct {
 func (q *Ask) Append(b []byte) []byte {
 	b = wire.Bytes(wire.Uint(b, 1, uint64(q.Kind)), 2, q.Key)
 	b = wire.Bool(message(b, 3, q.Option.append), 4, q.Prevent)
-	return wire.Uint(wire.Fixed64(message(b, 5, q.Ballot.append), 6, q.Number), 7, uint64(q.Rival))
+	b = wire.Uint(wire.Fixed64(message(b, 5, q.Ballot.append), 6, q.Number), 7, uint64(q.Rival))
+	return wire.Bool(b, 8, q.Mark)
 }
 
 func readAsk(r *wire.Reader, q *Ask) {
@@ -84,6 +87,8 @@ func readAsk(r *wire.Reader, q *Ask) {
 			q.Number = r.Fixed64()
 		case 7:
 			q.Rival = kv.NodeID(r.Uint())
+		case 8:
+			q.Mark = r.Bool()
 		default:
 			r.Skip()
 		}
@@ -100,7 +105,7 @@ func (l *Learned) append(b []byte) []byte {
 			b = wire.End(o.append(b), at)
 		}
 	}
-	return b
+	return wire.Timestamp(b, 7, l.Mark)
 }
 
 func readLearned(r *wire.Reader, l *Learned) {
@@ -117,6 +122,8 @@ func readLearned(r *wire.Reader, l *Learned) {
 		case 5:
 			l.Option = &Option{}
 			readOption(r, l.Option)
+		case 7:
+			l.Mark = r.Timestamp()
 		case 6:
 			l.Blocker = &Option{}
 			readOption(r, l.Blocker)
@@ -204,7 +211,7 @@ func (c *Client) Serve(ctx context.Context, from kv.NodeID, msg []byte) ([]byte,
 		ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, patience)
 		defer cancel()
 		var lost *lostError
-		out.Learned, err = c.ruleHere(ctx, q.Key, &petition{o: q.Option, prevent: q.Prevent}, q.Ballot)
+		out.Learned, err = c.ruleHere(ctx, q.Key, &petition{o: q.Option, prevent: q.Prevent, mark: q.Mark}, q.Ballot)
 		switch {
 		case errors.As(err, &lost):
 			out.Ballot, err = lost.to, nil

@@ -29,7 +29,7 @@ type ProtocolOptions struct {
 
 // New is the protocol as a node's registry has it.
 func New(o ProtocolOptions) rangeserver.Protocol {
-	p := acceptors(&o)
+	p := acceptors(&o, &Marks{})
 	return rangeserver.Protocol{
 		Name:   "fast_paxos",
 		New:    func(g *rangeserver.Range) rangeserver.Participant { return participant{acceptor.New(p, g)} },
@@ -176,7 +176,7 @@ func next(reports []*Record, q Quorums, cols Columns) *Record {
 	r.catchUp()
 	started(r)
 	fold(r, cols)
-	r.Promised, r.Accepted, r.Sequence, r.Closed = Ballot{}, Ballot{}, 0, clock.Timestamp{}
+	r.Promised, r.Accepted, r.Sequence, r.Closed, r.Mark = Ballot{}, Ballot{}, 0, clock.Timestamp{}, Mark{} // the floor is above all marks
 	return r
 }
 

@@ -30,6 +30,10 @@ type Look struct {
 	Max, Bytes int64
 	// Open asks for options that have not ended as well, and of records that differ from the base also for those without a row (fastpaxos.FP82).
 	Open bool
+	// At, if not zero, asks for the rows at a timestamp, with a promise to the transaction By that they do not change up to it (Acceptor.lookBack). Limit ends the interval after it of which versions are
+	// reported (Looked.Newer).
+	At, Limit clock.Timestamp
+	By        kv.TxnID
 }
 
 // Looked answers it. Resume is what is left of the span.
@@ -40,6 +44,11 @@ type Looked struct {
 	Behind []keys.Key
 	// Open are options that have been accepted here, and whose transactions have not ended here.
 	Open []Outstanding
+	// Past are the rows of a read at a timestamp, with those that have no value; Newer is the latest version in the interval that Look.Limit ends. Old says that the replica can't read what was before Since, and
+	// promises nothing.
+	Past         []PastRow
+	Newer, Since clock.Timestamp
+	Old          bool
 }
 
 // Outstanding is an option of a record, with what is needed to have its transaction ended: its name, keys and anchor.
@@ -208,7 +217,8 @@ func (q *Look) Append(b []byte) []byte {
 		b = wire.Element(b, 1, k)
 	}
 	b = wire.Bytes(wire.Bytes(b, 2, q.Span.Start), 3, q.Span.End)
-	return wire.Bool(wire.Int(wire.Int(wire.Bool(b, 4, q.Reverse), 5, q.Max), 6, q.Bytes), 7, q.Open)
+	b = wire.Bool(wire.Int(wire.Int(wire.Bool(b, 4, q.Reverse), 5, q.Max), 6, q.Bytes), 7, q.Open)
+	return wire.ID(wire.Timestamp(wire.Timestamp(b, 8, q.At), 9, q.Limit), 10, q.By)
 }
 
 func readLook(r *wire.Reader, q *Look) {
@@ -228,6 +238,12 @@ func readLook(r *wire.Reader, q *Look) {
 			q.Bytes = r.Int()
 		case 7:
 			q.Open = r.Bool()
+		case 8:
+			q.At = r.Timestamp()
+		case 9:
+			q.Limit = r.Timestamp()
+		case 10:
+			q.By = r.ID()
 		default:
 			r.Refuse()
 		}
@@ -254,7 +270,12 @@ func (l *Looked) Append(b []byte) []byte {
 		b, at = wire.Begin(b, 4)
 		b = wire.End(l.Open[i].append(b), at)
 	}
-	return b
+	for i := range l.Past {
+		var at int
+		b, at = wire.Begin(b, 5)
+		b = wire.End(l.Past[i].append(b), at)
+	}
+	return wire.Bool(wire.Timestamp(wire.Timestamp(b, 6, l.Newer), 7, l.Since), 8, l.Old)
 }
 
 func (o *Outstanding) append(b []byte) []byte {
@@ -286,6 +307,14 @@ func readLooked(r *wire.Reader, l *Looked) {
 			*wire.Grow(r, &l.Behind) = keys.Key(r.Bytes())
 		case 4:
 			readOutstanding(r, wire.Grow(r, &l.Open))
+		case 5:
+			readPastRow(r, wire.Grow(r, &l.Past))
+		case 6:
+			l.Newer = r.Timestamp()
+		case 7:
+			l.Since = r.Timestamp()
+		case 8:
+			l.Old = r.Bool()
 		default:
 			r.Skip()
 		}

@@ -187,6 +187,8 @@ type Record struct {
 	// Closed is a timestamp at or below which the ballot's master accepts nothing any more. Once a classic quorum has a state with it, what
 	// was executed up to there is a version of its own (fastpaxos.FP7).
 	Closed clock.Timestamp
+	// Mark is what the ballot's masters have promised to readers (fastpaxos.FP61).
+	Mark Mark
 	// Votes are the options that have not ended, in the order in which they came. If one that is physical is accepted, no other is.
 	Votes []Vote
 	// Recent are transactions that ended not long ago, in order of names. Every other option at or below Floor is Past, so that a late copy
@@ -281,8 +283,9 @@ func (r *Record) raise(floor clock.Timestamp) {
 	}
 }
 
-// rebase makes a later physical version the base.
-func (r *Record) rebase(v Value) {
+// rebase makes a later physical version the base. next says that it was made for the present state.
+func (r *Record) rebase(v Value, next bool) {
+	r.keepEra(v.At, next || !r.accepted(func(o *Vote) bool { return o.At.Less(v.At) }))
 	r.Base = v
 	r.Added = slices.DeleteFunc(r.Added, func(a Addition) bool {
 		if r.Base.At.Less(a.At) {
@@ -359,7 +362,7 @@ func (r *Record) execute(a Addition) {
 		return // what came after it was made with it
 	}
 	if !a.Commutes() {
-		r.rebase(Value{At: a.At, Data: a.Value})
+		r.rebase(Value{At: a.At, Data: a.Value}, a.Seen == r.Seen())
 		return
 	}
 	if at, found := r.addition(a.Name); !found {

@@ -33,6 +33,8 @@ type reign struct {
 type petition struct {
 	o       Option
 	prevent bool
+	// mark: it is a promise to a reader that is wanted (Mark.name).
+	mark bool
 	// stays says that this gateway has to decide, whoever else is the record's master now: that one does not answer.
 	stays   bool
 	learned chan Learned // holds one
@@ -50,20 +52,20 @@ const hops = 4
 
 // rule is the decision of a master of a record: of this gateway, or of the one that this gateway has lost the record to (fastpaxos.FP50).
 func (c *Client) rule(ctx context.Context, k keys.Key, o Option, prevent bool) (Learned, error) {
-	return c.ruleAfter(ctx, k, o, prevent, Ballot{})
+	return c.ruleAfter(ctx, k, petition{o: o, prevent: prevent}, Ballot{})
 }
 
 // ruleAfter is rule by somebody who has heard of a ballot. If that is not open, its master is asked at once.
-func (c *Client) ruleAfter(ctx context.Context, k keys.Key, o Option, prevent bool, known Ballot) (l Learned, err error) {
+func (c *Client) ruleAfter(ctx context.Context, k keys.Key, p petition, known Ballot) (l Learned, err error) {
 	if c.o.Peers != nil && known.Open() {
 		known = known.later(c.promised(ctx, k))
 	}
 	to := known
 	for n := 0; ; n++ {
 		if c.elsewhere(to) && !to.Open() && n < hops {
-			told, err := c.ask(ctx, to.Node(), patience, &Ask{Kind: Decide, Key: k, Option: o, Prevent: prevent, Ballot: to})
+			told, err := c.ask(ctx, to.Node(), patience, &Ask{Kind: Decide, Key: k, Option: p.o, Prevent: p.prevent, Mark: p.mark, Ballot: to})
 			switch {
-			case err == nil && told.Learned.Verdict != Undecided && told.Learned.Name == o.Name:
+			case err == nil && told.Learned.Verdict != Undecided && told.Learned.Name == p.o.Name:
 				return told.Learned, nil
 			case err == nil && told.Ballot.Default():
 				continue // it is still at it
@@ -75,7 +77,9 @@ func (c *Client) ruleAfter(ctx context.Context, k keys.Key, o Option, prevent bo
 			}
 			n = hops // it does not answer
 		}
-		l, err = c.ruleHere(ctx, k, &petition{o: o, prevent: prevent, stays: n >= hops}, to)
+		mine := p
+		mine.stays = n >= hops
+		l, err = c.ruleHere(ctx, k, &mine, to)
 		var lost *lostError
 		if !errors.As(err, &lost) {
 			return l, err
@@ -183,7 +187,11 @@ func (c *Client) petitions(g *reign, m *Master, anew bool) (wanted bool) {
 	}
 	for ; g.taken < len(g.asked) && !m.Opening() && m.decided < longest; g.taken++ {
 		p := g.asked[g.taken]
-		m.Want(p.o, p.prevent)
+		if p.mark {
+			m.WantMark(p.o.Name)
+		} else {
+			m.Want(p.o, p.prevent)
+		}
 	}
 	m.Open()
 	return len(g.asked) > 0

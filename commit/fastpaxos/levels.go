@@ -1,0 +1,200 @@
+package fastpaxos
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/txn"
+)
+
+// The levels of isolation above read committed: a transaction that reads at one timestamp, and what its commit has to validate (fastpaxos.FP62, fastpaxos.FP63).
+
+// ofSnapshot reports whether a transaction reads at its timestamp.
+func ofSnapshot(t *kv.Txn) bool {
+	return t.Isolation != kv.ReadCommitted || t.ReadTimestamp.Less(t.MinTimestamp)
+}
+
+// snapshot is what a transaction reads at. A version that may have been written before it began makes the read uncertain.
+func (x *coordinator) snapshot(t *kv.Txn) snapshot {
+	return snapshot{at: t.ReadTimestamp, limit: t.UncertaintyLimit, by: t.ID}
+}
+
+// rows reads rows as the transaction's level wants it.
+func (x *coordinator) rows(ctx context.Context, t *kv.Txn, ks []keys.Key) ([]Row, error) {
+	if !ofSnapshot(t) || len(ks) == 0 {
+		return x.c.read(ctx, ks)
+	}
+	if err := x.moved(ctx, t); err != nil {
+		return nil, err
+	}
+	s := x.snapshot(t)
+	rows, newer, err := x.c.readAt(ctx, ks, s)
+	if err = certainly(t, s, newer, err); err != nil {
+		return nil, err
+	}
+	for _, k := range ks {
+		x.note(keys.Span{Start: k})
+	}
+	return rows, nil
+}
+
+// guarded remembers rows that have to be there at the commit (fastpaxos.FP80). What was read at the transaction's timestamp does for guards, and for those who look for references: a reference whose transaction has committed by
+// then is seen, and the guard of a later one changes the state that was read.
+func (x *coordinator) guarded(rows []Row) {
+	if x.checked == nil {
+		x.checked = map[string]Row{}
+	}
+	for i := range rows {
+		x.checked[string(rows[i].Key)] = rows[i]
+	}
+}
+
+// certainly is the error of a read at a timestamp, as transactions know it.
+func certainly(t *kv.Txn, s snapshot, newer clock.Timestamp, err error) error {
+	var old *oldError
+	switch {
+	case errors.As(err, &old) && t.ReadTimestamp.Less(t.MinTimestamp):
+		return &txn.PastError{Protocol: kv.FastPaxos, At: s.at, Cause: err}
+	case old != nil:
+		return &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: s.at.Forward(old.since)} // another attempt reads later
+	case err == nil && !newer.IsZero():
+		return &kv.UncertaintyError{Value: newer, RetryAt: newer}
+	}
+	return err
+}
+
+// scanAt reads rows of a span at the transaction's timestamp.
+func (x *coordinator) scanAt(ctx context.Context, t *kv.Txn, o txn.ScanOptions) (rows []Row, resume *keys.Span, err error) {
+	if err := x.moved(ctx, t); err != nil {
+		return nil, nil, err
+	}
+	s := x.snapshot(t)
+	rows, read, newer, err := x.c.scanAt(ctx, s.look(o.Span, o.Reverse, o.MaxRows, o.TargetBytes))
+	if err = certainly(t, s, newer, err); err != nil {
+		return nil, nil, err
+	}
+	rows = slices.DeleteFunc(rows, func(w Row) bool { return w.Value == nil })
+	if n := int(o.MaxRows); n > 0 && len(rows) > n {
+		if rows = rows[:n]; o.Reverse {
+			read.Start = rows[n-1].Key
+		} else {
+			read.End = rows[n-1].Key.Next()
+		}
+	}
+	x.note(read)
+	switch rest := o.Span; {
+	case o.Reverse && rest.Start.Less(read.Start):
+		rest.End = read.Start
+		return rows, &rest, nil
+	case !o.Reverse && read.End.Less(rest.End):
+		rest.Start = read.End
+		return rows, &rest, nil
+	}
+	return rows, nil, nil
+}
+
+// look asks for a part of a span. A span of a single key has no end.
+func (s snapshot) look(span keys.Span, reverse bool, most, bytes int64) Look {
+	return Look{Span: keys.Span{Start: span.Start, End: span.Stop()}, Reverse: reverse, Max: most, Bytes: bytes, At: s.at, Limit: s.limit, By: s.by}
+}
+
+// note remembers what was read at x.at.
+func (x *coordinator) note(s keys.Span) {
+	for i := range x.spans {
+		if x.spans[i].ContainsSpan(s) {
+			return
+		}
+	}
+	x.spans = append(x.spans, s)
+}
+
+// moved has what was read before hold at the transaction's timestamp, if that has moved.
+func (x *coordinator) moved(ctx context.Context, t *kv.Txn) error {
+	return x.Hold(ctx, t, t.ReadTimestamp)
+}
+
+// Hold implements txn.Validator.
+func (x *coordinator) Hold(ctx context.Context, t *kv.Txn, at clock.Timestamp) error {
+	if !ofSnapshot(t) {
+		return nil
+	}
+	if x.at.Less(at) {
+		if err := x.again(ctx, t, at, x.spans); err != nil {
+			return err
+		}
+		x.at = at
+	}
+	return nil
+}
+
+// Reads implements txn.Validator.
+func (x *coordinator) Reads() bool { return len(x.spans) > 0 }
+
+// validate has what a serializable transaction has read hold at its commit timestamp, before anything of it is proposed (fastpaxos.FP63). Of a row that an option replaces the option says so by itself.
+func (x *coordinator) validate(ctx context.Context, t *kv.Txn, at clock.Timestamp, options []Option, ks []keys.Key) error {
+	var rest []keys.Span
+	for _, s := range x.spans {
+		if i := slices.IndexFunc(ks, s.Start.Equal); !s.Point() || i < 0 || options[i].Commutes() {
+			rest = append(rest, s)
+		}
+	}
+	return x.again(ctx, t, at, rest)
+}
+
+// again reads spans again, at a later timestamp. It fails if anything has changed since.
+func (x *coordinator) again(ctx context.Context, t *kv.Txn, at clock.Timestamp, spans []keys.Span) error {
+	if len(spans) == 0 {
+		return nil
+	}
+	changed := &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: at}
+	s := snapshot{at: at, limit: at, by: t.ID}
+	var points []keys.Key
+	for _, span := range spans {
+		if span.Point() {
+			points = append(points, span.Start)
+		}
+	}
+	if len(points) > 0 {
+		rows, newer, err := x.c.readAt(ctx, points, s)
+		if err = certainly(t, s, newer, err); err != nil {
+			return err
+		}
+		for i := range rows {
+			if x.at.Less(rows[i].Last) {
+				return changed
+			}
+		}
+	}
+	for _, span := range spans {
+		if span.Point() {
+			continue
+		}
+		for left := span; left.Start.Less(left.End); {
+			rows, read, newer, err := x.c.scanAt(ctx, s.look(left, false, 0, scanBytes))
+			if err = certainly(t, s, newer, err); err != nil {
+				return err
+			}
+			live := map[string]bool{}
+			for i := range rows {
+				if x.at.Less(rows[i].Last) {
+					return changed
+				}
+				live[string(rows[i].Key)] = rows[i].Value != nil
+			}
+			for k, w := range x.seen {
+				if w.Value != nil && read.Contains(keys.Key(k)) && !live[k] {
+					return changed
+				}
+			}
+			left.Start = read.End
+		}
+	}
+	return nil
+}
+
+// scanBytes is how much is read at once when spans are read again.
+const scanBytes = 1 << 20

@@ -1,0 +1,345 @@
+package fastpaxos
+
+import (
+	"context"
+	"slices"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// Reads at a timestamp: a gateway's part (fastpaxos.FP60, fastpaxos.FP61, fastpaxos.FP62).
+
+// snapshot is what rows are read at.
+type snapshot struct {
+	at, limit clock.Timestamp
+	by        kv.TxnID
+}
+
+// oldError says that too few replicas know the versions of a time.
+type oldError struct{ at, since clock.Timestamp }
+
+func (e *oldError) Error() string {
+	return "fastpaxos: too few replicas have the versions of " + e.at.String() + "; those since " + e.since.String() + " can be read"
+}
+
+// reading puts the answers of replicas together.
+type reading struct {
+	q      *Look
+	in     place
+	quorum Quorums
+	// heard are replicas that have promised, refused those that have not.
+	heard, refused int
+	newer, since   clock.Timestamp
+	rows           map[string]*pastRecord
+	// covered is the part of the span that all of them have read.
+	covered keys.Span
+}
+
+// pastRecord is what is known of one row.
+type pastRecord struct {
+	key keys.Key
+	Record
+	// present replicas have told of it; old ones do not know the version, busy ones have it at a master, rested ones neither.
+	present, old, busy, rested int
+	// differ: not all have the same version.
+	differ bool
+}
+
+func newReading(q *Look) *reading { return &reading{q: q} }
+
+// begin begins anew in a generation.
+func (m *reading) begin(d *kv.RangeDescriptor) {
+	*m = reading{q: m.q, in: placeOf(d), quorum: QuorumsIn(d), rows: map[string]*pastRecord{}, covered: m.q.Span}
+	for _, k := range m.q.Keys {
+		m.rows[string(k)] = &pastRecord{key: k}
+	}
+}
+
+// take takes in the answer of a replica.
+func (m *reading) take(l *Looked) {
+	if m.newer, m.since = m.newer.Forward(l.Newer), m.since.Forward(l.Since); l.Old {
+		m.refused++
+		return
+	}
+	m.heard++
+	if l.Resume != nil && m.q.Keys == nil {
+		if m.q.Reverse && m.covered.Start.Less(l.Resume.End) {
+			m.covered.Start = l.Resume.End
+		} else if !m.q.Reverse && l.Resume.Start.Less(m.covered.End) {
+			m.covered.End = l.Resume.Start
+		}
+	}
+	for i := range l.Past {
+		p := &l.Past[i]
+		r := m.rows[string(p.Key)]
+		if r == nil {
+			r = &pastRecord{key: p.Key}
+			m.rows[string(p.Key)] = r
+		}
+		switch r.present++; {
+		case p.Old:
+			r.old++
+		case p.Busy:
+			r.busy++
+		default:
+			r.rested++
+		}
+		if p.Old {
+			continue
+		}
+		if r.Base.At != p.Record.Base.At {
+			r.differ = r.differ || r.present > 1
+			if r.Base.At.Less(p.Record.Base.At) {
+				r.rebase(p.Record.Base, false)
+			}
+		}
+		for _, a := range p.Record.Added {
+			r.execute(a)
+		}
+		for _, v := range p.Record.Votes {
+			if r.vote(v.Name) == nil {
+				r.Votes = append(r.Votes, v)
+			}
+		}
+	}
+}
+
+// unread are the rows for which the answers are not enough: of which no quorum is complete, or a master may not know of the promise; and those of which some replicas know nothing, and others something: a
+// row of which a replica knows nothing may be deleted there.
+func (m *reading) unread(closed map[string]bool) (old, busy, unsure []keys.Key) {
+	for k, r := range m.rows {
+		if m.q.Keys == nil && !m.covered.Contains(r.key) {
+			continue
+		}
+		silent := m.heard - r.present // they know of no version and no option
+		switch {
+		case closed[k] && silent+r.rested+r.busy < m.quorum.Classic || silent+r.rested+r.busy < m.quorum.Reading() && !closed[k]:
+			old = append(old, r.key)
+		case !closed[k] && silent+r.rested < m.quorum.Reading():
+			busy = append(busy, r.key)
+		case m.q.Keys == nil && silent > 0:
+			unsure = append(unsure, r.key)
+		}
+	}
+	return old, busy, unsure
+}
+
+// lookBack reads rows of one range at a timestamp. What it returns has no options that have not ended.
+func (c *Client) lookBack(ctx context.Context, q *Look) (m *reading, err error) {
+	start := q.Span.Start
+	if q.Keys != nil {
+		start = q.Keys[0]
+	}
+	closed := map[string]bool{}
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		m = newReading(q)
+		var busy, unsure []keys.Key
+		enough, err := c.each(ctx, []*Request{{Kind: Read, Key: start, Look: q}}, func(d *kv.RangeDescriptor, _ kv.ReplicaID, rs []*Reply) bool {
+			if m.in != placeOf(d) {
+				m.begin(d)
+			}
+			if rs[0].Looked == nil {
+				return true
+			}
+			m.take(rs[0].Looked)
+			if m.heard < m.quorum.Classic || m.heard < m.quorum.Reading() && len(closed) == 0 {
+				return true
+			}
+			var old []keys.Key
+			old, busy, unsure = m.unread(closed)
+			return len(old) > 0
+		})
+		if isOther(err) {
+			return nil, err
+		}
+		if !enough && m.in != (place{}) && ctx.Err() == nil {
+			switch {
+			case m.heard >= m.quorum.Reading(), m.heard+m.refused >= m.quorum.Replicas, m.refused > m.quorum.Replicas-m.quorum.Classic:
+				return nil, &oldError{q.At, m.since.Forward(q.At.Next())}
+			case q.Keys != nil && m.heard >= m.quorum.Classic && len(closed) < len(q.Keys):
+				busy = q.Keys // masters need fewer replicas
+			}
+		}
+		switch {
+		case len(busy) > 0:
+			if err := c.all(len(busy), func(i int) error { return c.promise(ctx, busy[i], Mark{At: q.At, By: q.By}) }); err != nil {
+				return nil, err
+			}
+			for _, k := range busy {
+				closed[string(k)] = true
+			}
+			continue
+		case enough:
+			if err := c.certain(ctx, m, unsure); err != nil {
+				return nil, err
+			}
+			behind, err := c.outcomes(ctx, m)
+			if err != nil {
+				return nil, err
+			}
+			if !behind {
+				return m, nil
+			}
+		}
+		if err := c.pause(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// promise has a master make a promise to a reader, so that all masters of the record keep it (fastpaxos.FP61).
+func (c *Client) promise(ctx context.Context, k keys.Key, m Mark) error {
+	_, err := c.ruleAfter(ctx, k, petition{o: Option{Name: m.name(), Keys: []keys.Key{k}}, mark: true}, Ballot{})
+	return err
+}
+
+// certain asks for rows again by their keys, of which some replicas knew nothing when they were asked for a span.
+func (c *Client) certain(ctx context.Context, m *reading, ks []keys.Key) error {
+	if len(ks) == 0 {
+		return nil
+	}
+	slices.SortFunc(ks, keys.Key.Compare)
+	again, err := c.lookBack(ctx, &Look{Keys: ks, At: m.q.At, Limit: m.q.Limit, By: m.q.By})
+	if err != nil {
+		return err
+	}
+	for k, r := range again.rows {
+		m.rows[k] = r
+	}
+	m.newer = m.newer.Forward(again.newer)
+	return nil
+}
+
+// outcomes waits for the outcome of each option that was accepted, or brings it about, and executes those that have committed. behind: a version is missing which an option was made for.
+func (c *Client) outcomes(ctx context.Context, m *reading) (behind bool, err error) {
+	var open []*pastRecord
+	for _, r := range m.rows {
+		r.Votes = slices.DeleteFunc(r.Votes, func(v Vote) bool {
+			_, added := r.addition(v.Name)
+			return added || v.At.LessEq(r.Base.At)
+		})
+		if len(r.Votes) > 0 && (m.q.Keys != nil || m.covered.Contains(r.key)) {
+			open = append(open, r)
+		}
+	}
+	slices.SortFunc(open, func(a, b *pastRecord) int { return a.key.Compare(b.key) })
+	if err := c.all(len(open), func(i int) error {
+		r := open[i]
+		votes := r.Votes
+		r.Votes = nil
+		slices.SortFunc(votes, func(a, b Vote) int { return a.Compare(b.Name) })
+		for j := range votes {
+			committed, err := c.outcome(ctx, blocker{r.key, &votes[j].Option})
+			if err != nil {
+				return err
+			}
+			if committed {
+				r.execute(Addition{Option: votes[j].Option})
+			}
+		}
+		return nil
+	}); err != nil {
+		return false, err
+	}
+	for _, r := range m.rows {
+		behind = behind || r.Behind()
+	}
+	return behind, nil
+}
+
+// outcome is that of an option's transaction, once it has ended. If its gateway is gone, it is ended from here.
+func (c *Client) outcome(ctx context.Context, b blocker) (committed bool, err error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		f, err := c.find(ctx, b.key, b.option.Name)
+		if err != nil {
+			return false, err
+		}
+		if f.outcome != Undecided && (f.outcome != Past || f.option == nil) {
+			return f.outcome == Accepted, nil // if it is past, what it may have written has been told to all
+		}
+		if b.option.At.Add(stale).Less(c.o.Clock.Now()) {
+			if err := c.finishDangling(ctx, b); err != nil {
+				return false, err
+			}
+		}
+		if err := c.pause(ctx, pause); err != nil {
+			return false, err
+		}
+	}
+}
+
+// readAt reads rows at a timestamp, in the order of their keys.
+func (c *Client) readAt(ctx context.Context, ks []keys.Key, s snapshot) (rows []Row, newer clock.Timestamp, err error) {
+	rows = make([]Row, len(ks))
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		var groups [][]int
+		if groups, _, err = c.grouped(ctx, ks); err != nil {
+			return nil, newer, err
+		}
+		found := make([]*reading, len(groups))
+		err = c.all(len(groups), func(g int) (err error) {
+			q := &Look{At: s.at, Limit: s.limit, By: s.by}
+			for _, i := range groups[g] {
+				q.Keys = append(q.Keys, ks[i])
+			}
+			found[g], err = c.lookBack(ctx, q)
+			return err
+		})
+		if err == nil {
+			for g, m := range found {
+				newer = newer.Forward(m.newer)
+				for _, i := range groups[g] {
+					if rows[i], err = m.rows[string(ks[i])].row(ks[i], c.o.Columns); err != nil {
+						return nil, newer, err
+					}
+				}
+			}
+			return rows, newer, nil
+		}
+		if !changing(err) {
+			return nil, newer, err
+		}
+		if err := c.pause(ctx, pause); err != nil {
+			return nil, newer, err
+		}
+	}
+}
+
+// scanAt reads the rows of a part of a span at a timestamp, from the end at which the scan begins; read is that part. Rows without a value are among them.
+func (c *Client) scanAt(ctx context.Context, q Look) (rows []Row, read keys.Span, newer clock.Timestamp, err error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		one := q
+		if one.Span, err = c.part(ctx, q.Span, q.Reverse); err != nil {
+			return nil, read, newer, err
+		}
+		m, err := c.lookBack(ctx, &one)
+		if err != nil {
+			if !changing(err) {
+				return nil, read, newer, err
+			}
+			if err := c.pause(ctx, pause); err != nil {
+				return nil, read, newer, err
+			}
+			continue
+		}
+		for _, r := range m.rows {
+			if !m.covered.Contains(r.key) {
+				continue
+			}
+			w, err := r.row(r.key, c.o.Columns)
+			if err != nil {
+				return nil, read, newer, err
+			}
+			rows = append(rows, w)
+		}
+		slices.SortFunc(rows, func(a, b Row) int {
+			if q.Reverse {
+				a, b = b, a
+			}
+			return a.Key.Compare(b.Key)
+		})
+		return rows, m.covered, m.newer, nil
+	}
+}
