@@ -24,7 +24,7 @@ func (s *Session) setModes(m parse.TxnModes) error {
 		return err
 	}
 	if m.Isolation != "" && mode.Isolation != kv.ReadCommitted && s.leaderless {
-		return errWeaker("the tables that it has used", mode)
+		return errWeaker(mode)
 	}
 	s.state.SetModes(mode)
 	if s.tx != nil {

@@ -36,6 +36,7 @@ func Outcome(err error) *sqlstate.Error {
 		fatal     *engine.FatalError
 		newer     *rowcode.NewerError
 		none      *txn.UnsupportedError
+		past      *txn.PastError
 		tooMany   *txn.TooManyWritesError
 		changed   *kv.ProtocolError
 		refused   *kv.ProtocolRefusedError
@@ -92,6 +93,9 @@ func Outcome(err error) *sqlstate.Error {
 	case errors.As(err, &belowGC):
 		return (&sqlstate.Error{Code: sqlstate.SnapshotTooOld, Message: "snapshot too old: the data of that time is gone",
 			Cause: err}).WithDetail("The batch's timestamp must be after the replica's GC threshold, %s.", readable(belowGC.Threshold))
+	case errors.As(err, &past):
+		return &sqlstate.Error{Code: sqlstate.SnapshotTooOld, Message: "snapshot too old: the data of that time is gone", Cause: err,
+			Hint: fmt.Sprintf("Tables with the commit protocol %s can be read as they were up to about a minute ago, and not as they were before one of their ranges has changed.", past.Protocol)}
 	case errors.As(err, &future):
 		return (&sqlstate.Error{Code: sqlstate.InvalidParameterValue, Message: "the timestamp is too far in the future", Cause: err}).WithDetail(
 			"It is %s, and the replica serves up to %s.", readable(future.At), readable(future.Serves))

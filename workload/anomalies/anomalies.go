@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,8 @@ type Anomalies struct {
 	Only string
 	// Think is the longest pause between two statements of a transaction; zero: none.
 	Think time.Duration
+	// FastPaxos names the tables that have the commit protocol fast_paxos, with commas between ("lists1,values"); "all": all of them have.
+	FastPaxos string
 	// Out receives the verdicts of each check; nil: nowhere.
 	Out io.Writer
 
@@ -91,6 +94,19 @@ const (
 	balance  = 100
 )
 
+// leaderless reports whether a table has the commit protocol fast_paxos. Its rows can't be locked, and it takes no other index than its first ones.
+func (a *Anomalies) leaderless(table string) bool {
+	return a.FastPaxos == "all" || slices.Contains(strings.Split(a.FastPaxos, ","), table)
+}
+
+// index makes an index, or does nothing.
+func (a *Anomalies) index(table, column string) string {
+	if a.leaderless(table) {
+		return "SELECT 1"
+	}
+	return fmt.Sprintf("CREATE INDEX anomaly_%[1]s_%[2]s ON anomaly_%[1]s (%[2]s)", table, column)
+}
+
 // Init implements workload.Workload. Earlier records are dropped.
 func (a *Anomalies) Init(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := a.Judge(); err != nil {
@@ -118,10 +134,13 @@ func (a *Anomalies) Init(ctx context.Context, conn *pgx.Conn) error {
 		"INSERT INTO anomaly_monotonic VALUES (0, 0)",
 		"CREATE TABLE anomaly_unique (id int PRIMARY KEY, name text NOT NULL UNIQUE, client int NOT NULL)",
 		"CREATE TABLE anomaly_race (id int PRIMARY KEY, name text NOT NULL, client int NOT NULL)",
-		"CREATE INDEX anomaly_race_name ON anomaly_race (name)",
+		a.index("race", "name"),
 		"CREATE TABLE anomaly_skew (id int PRIMARY KEY, pair int NOT NULL, oncall int NOT NULL)",
-		"CREATE INDEX anomaly_skew_pair ON anomaly_skew (pair)",
+		a.index("skew", "pair"),
 	} {
+		if name, ok := strings.CutPrefix(q, "CREATE TABLE anomaly_"); ok && a.leaderless(strings.Fields(name)[0]) {
+			q += " WITH (commit_protocol = 'fast_paxos')"
+		}
 		if _, err := conn.Exec(ctx, q); err != nil {
 			return fmt.Errorf("%s: %w", q, err)
 		}
