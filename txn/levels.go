@@ -12,9 +12,9 @@ import (
 
 // Isolation over ranges of several protocols, for those that give levels above READ COMMITTED in their ranges (Validator).
 //
-//	txn.MP7 (I3): All reads of a transaction above READ COMMITTED are of one timestamp, in ranges of all such protocols. When it moves, because a version in
+//	txn.MP8 (I3): All reads of a transaction above READ COMMITTED are of one timestamp, in ranges of all such protocols. When it moves, because a version in
 //	    any of them may have been written before the transaction began, what was read in all of them is refreshed: the leader's when it moves, the others' at the next read there, and before the commit.
-//	txn.MP8 (I3): A serializable transaction that has read in ranges of such a protocol, and writes none there, commits at a timestamp up to which these reads were
+//	txn.MP9 (I3): A serializable transaction that has read in ranges of such a protocol, and writes none there, commits at a timestamp up to which these reads were
 //	    validated, or not at all. Where it writes, the protocol validates them at the commit timestamp before it makes a write provisional.
 
 // movedElsewhere takes the error of a read in a range of another protocol than the leader's. It reports whether the read is to be made again, at a later timestamp.
@@ -49,7 +49,7 @@ func (t *Txn) failedElsewhere(err error) error {
 	return err
 }
 
-// holdElsewhere validates what was read in ranges of other protocols, when the commit begins and it is known which of them have writes (txn.MP7, txn.MP8).
+// holdElsewhere validates what was read in ranges of other protocols, when the commit begins and it is known which of them have writes (txn.MP8, txn.MP9).
 func (t *Txn) holdElsewhere(ctx context.Context) error {
 	if t.others == nil {
 		return nil

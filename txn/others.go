@@ -35,7 +35,7 @@ import (
 //
 // Isolation: a transaction is atomic over all its ranges. Its reads and writes in the leader's ranges are as its level of isolation says. A
 // read in another range has the other protocol's guarantee for a single key: it is not part of the snapshot, and is not refreshed when the
-// timestamp moves.
+// timestamp moves, unless the protocol gives levels above READ COMMITTED (Validator), and the client has declared one.
 
 // others is the state of a transaction that has met a range of another protocol.
 type others struct {
@@ -51,7 +51,7 @@ type others struct {
 	moved bool
 	// reported: a range has reported its protocol.
 	reported bool
-	// until, if not zero, is up to when reads in ranges of protocols without writes were validated: the transaction commits by then (txn.MP8).
+	// until, if not zero, is up to when reads in ranges of protocols without writes were validated: the transaction commits by then (txn.MP9).
 	until clock.Timestamp
 }
 

@@ -70,7 +70,7 @@ type ClientOptions struct {
 //	fastpaxos.FP61 (I3): A replica's promise binds masters by their Prepare. So it does not count for a record that has a master at the time (PastRow.Busy): that one is
 //	    asked for the promise, and it is made when a classic quorum has accepted the state with it (Record.Mark), as an option is learned.
 //	    This also reads rows by their keys where only a classic quorum of replicas answers.
-//	fastpaxos.FP62 (I3): What a replica tells of a row at a timestamp has all options up to it that it has accepted: as outstanding, or executed and not yet replaced by then, or as known to be aborted. Earlier
+//	fastpaxos.FP62 (I3): The answer of a replica about a row at a timestamp has all options up to it that it has accepted: as outstanding, or executed and not yet replaced by then, or as known to be aborted. Earlier
 //	    states of a row are kept in memory for a minute (era), and only while that holds; a replica that does not know says so (PastRow.Old), and does not
 //	    count. A key of which a scan finds nothing at some replicas, and something at others, is asked for by itself: it may be deleted at the former.
 //	fastpaxos.FP63 (I3): A serializable transaction reads and writes at its commit timestamp. Before it proposes anything it reads again, at that timestamp, what it has read, with the promises of fastpaxos.FP60, and is

@@ -42,7 +42,7 @@ func (x *coordinator) rows(ctx context.Context, t *kv.Txn, ks []keys.Key) ([]Row
 	return rows, nil
 }
 
-// guarded remembers rows that have to be there at the commit (fastpaxos.FP80). What was read at the transaction's timestamp does for guards, and for those who look for references: a reference whose transaction has committed by
+// guarded remembers rows that have to be there at the commit (fastpaxos.FP80). A state that was read at the transaction's timestamp does for guards, and for those who look for references: a reference whose transaction has committed by
 // then is seen, and the guard of a later one changes the state that was read.
 func (x *coordinator) guarded(rows []Row) {
 	if x.checked == nil {

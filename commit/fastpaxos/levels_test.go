@@ -69,7 +69,7 @@ func TestSnapshot(t *testing.T) {
 		if got, err := b.scan(t.Context(), x, tx, "a", "z"); err != nil || got != "c= 1 n= 1" {
 			t.Errorf("scanned %q, %v", got, err)
 		}
-		// What was written since can't be written again.
+		// A row that was written since can't be written again.
 		var tooOld *kv.WriteTooOldError
 		if _, err := x.Decide(t.Context(), tx, []transaction.Write{put("n", "x")}, clock.Timestamp{}); !errors.As(err, &tooOld) {
 			t.Errorf("the second write: %v", err)

@@ -11,7 +11,7 @@ import (
 	"meridian/kv"
 )
 
-// What the sessions of a gateway have read of rows that were written lately. The nearest replica may be another one the next time, or have lost what it had executed and not synced.
+// The versions of rows that the sessions of a gateway have read lately. The nearest replica may be another one the next time, or have lost what it had executed and not synced.
 //
 //	fastpaxos.FP64 (read your writes): A gateway that has read a version of a row, or has written it, reads no earlier one at the default level for as long as some replica may not have it: such an answer is
 //	    not used, and all replicas are asked. Of updates that commute one that was read may be missing in the next answer, for as long as it takes

@@ -126,7 +126,7 @@ func (m *reading) unread(closed map[string]bool) (old, busy, unsure []keys.Key) 
 	return old, busy, unsure
 }
 
-// lookBack reads rows of one range at a timestamp. What it returns has no options that have not ended.
+// lookBack reads rows of one range at a timestamp. In the result no option is open.
 func (c *Client) lookBack(ctx context.Context, q *Look) (m *reading, err error) {
 	start := q.Span.Start
 	if q.Keys != nil {
