@@ -210,7 +210,7 @@ func (t *Txn) expect(k keys.Key) {
 	t.others.learn(keys.Span{Start: d.Start, End: d.End}, d.Protocol)
 }
 
-// Expect tells the transaction that the ranges of a span have another protocol than the leader's, as far as its client knows. What ranges have reported counts for more.
+// Expect tells the transaction that the ranges of a span have another protocol than the leader's, as far as its client knows. The reports of ranges count for more.
 func (t *Txn) Expect(s keys.Span, p kv.Protocol) {
 	switch {
 	case p == kv.Leader || t.db.o.Protocols[p] == nil:

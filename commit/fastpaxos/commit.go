@@ -107,7 +107,7 @@ func (c *Commit) Silent(i int, from kv.ReplicaID) (collided bool) {
 	return c.collided(p)
 }
 
-// collided has a master decide if a fast quorum can't agree any more. What silent acceptors would say is not waited for.
+// collided has a master decide if a fast quorum can't agree any more. Nobody waits for the votes of silent acceptors.
 func (c *Commit) collided(p *poll) bool {
 	if p.master || p.q.Replicas-len(p.silent) < p.q.Classic { // the latter: a master could not decide either
 		return false
