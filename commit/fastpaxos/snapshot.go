@@ -251,6 +251,12 @@ func (c *Client) outcomes(ctx context.Context, m *reading) (behind bool, err err
 
 // outcome is that of an option's transaction, once it has ended. If its gateway is gone, it is ended from here.
 func (c *Client) outcome(ctx context.Context, b blocker) (committed bool, err error) {
+	c.mu.Lock()
+	own := c.own[string(b.key)].At == b.option.At
+	c.mu.Unlock()
+	if own {
+		return true, nil // the replicas are being told
+	}
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		f, err := c.find(ctx, b.key, b.option.Name)
 		if err != nil {
