@@ -69,6 +69,7 @@ func (x *coordinator) Get(ctx context.Context, t *kv.Txn, ks []keys.Key, o txn.R
 				return nil, err
 			}
 		}
+		defer x.works()()
 		rows, err = x.rows(ctx, t, ks)
 		if o.Check && err == nil {
 			x.guarded(rows)
