@@ -3,6 +3,7 @@ package route_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,16 +73,17 @@ func TestAllLate(t *testing.T) {
 		ctx := context.Background()
 		check(t, s.Each(ctx, ask(foreign, kv.Target{}, key(12)), func(route.Answer) bool { return true }))
 		c.delay(time.Second)
-		began, early, late, ended := time.Now(), 0, 0, time.Duration(0)
-		f := &route.Fan{Batches: []*kv.Batch{ask(foreign, kv.Target{}, key(12))}, Answer: func(int, route.Answer) bool { early++; return false },
-			Late: func(int, route.Answer) { late++ }, Ended: func() { ended = time.Since(began) }}
+		began := time.Now()
+		var early, late, ended atomic.Int64
+		f := &route.Fan{Batches: []*kv.Batch{ask(foreign, kv.Target{}, key(12))}, Answer: func(int, route.Answer) bool { early.Add(1); return false },
+			Late: func(int, route.Answer) { late.Add(1) }, Ended: func() { ended.Store(int64(time.Since(began))) }}
 		check(t, s.All(ctx, f))
-		if early != 1 || late != 0 || time.Since(began) > 0 {
-			t.Errorf("%d early, %d late, after %s", early, late, time.Since(began))
+		if early.Load() != 1 || late.Load() != 0 || time.Since(began) > 0 {
+			t.Errorf("%d early, %d late, after %s", early.Load(), late.Load(), time.Since(began))
 		}
 		time.Sleep(5 * time.Second)
-		if early != 1 || late != 2 || ended != time.Second {
-			t.Errorf("%d early, %d late, ended after %s", early, late, ended)
+		if early.Load() != 1 || late.Load() != 2 || ended.Load() != int64(time.Second) {
+			t.Errorf("%d early, %d late, ended after %s", early.Load(), late.Load(), time.Duration(ended.Load()))
 		}
 
 		wake, more := make(chan struct{}, 1), true

@@ -247,7 +247,7 @@ func (p *Participant[C, Q, R, W]) delta(generation uint64) (out []W, first entry
 	return out, first, failed
 }
 
-// begin has the core take in requests. What they change is one batch of the store's.
+// begin has the core take in requests. Their changes are one batch of the store's.
 func (p *Participant[C, Q, R, W]) begin(a *acting[C, Q, R, W], qs []Q, g *group[R], reads bool) (err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

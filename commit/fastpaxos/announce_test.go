@@ -12,8 +12,8 @@ import (
 	"meridian/kv"
 )
 
-// counted are the messages since the last call.
-func (w *lab) counted() (batches int, kinds map[Kind]int) {
+// sinceThen are the messages since the last call.
+func (w *lab) sinceThen() (batches int, kinds map[Kind]int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	batches, kinds = w.batches, w.kinds
@@ -57,7 +57,7 @@ func TestEndsTravel(t *testing.T) {
 		}
 		// Each transaction reads two rows at one replica, and proposes two options to five replicas each. Those that are still on their way are of the last proposals.
 		time.Sleep(3 * time.Millisecond)
-		batches, kinds := w.counted()
+		batches, kinds := w.sinceThen()
 		if most := n * (2 + 2*5); batches > most {
 			t.Errorf("%d messages, want %d at most: %v", batches, most, kinds)
 		}
@@ -65,7 +65,7 @@ func TestEndsTravel(t *testing.T) {
 			t.Errorf("%d ends have travelled with proposals", kinds[End])
 		}
 		time.Sleep(time.Second)
-		if _, then := w.counted(); kinds[End]+then[End] != n*2*5 || kinds[Forget]+then[Forget] != n*2*5 {
+		if _, then := w.sinceThen(); kinds[End]+then[End] != n*2*5 || kinds[Forget]+then[Forget] != n*2*5 {
 			t.Errorf("not each replica was told each outcome once, and that it may forget it: %v, %v", kinds, then)
 		}
 		for i := range n {
@@ -92,11 +92,11 @@ func TestEndsTravelInVain(t *testing.T) {
 				for r := range lost {
 					w.lose(kv.ReplicaID(5-r), true)
 				}
-				w.counted()
+				w.sinceThen()
 				done := make(chan error, 1)
 				go func() { done <- g.add(t.Context(), "y", "c", "o") }()
 				time.Sleep(500 * time.Millisecond)
-				_, kinds := w.counted()
+				_, kinds := w.sinceThen()
 				if kinds[Forget] > 0 {
 					t.Errorf("outcomes are forgotten that %d replicas have not heard: %v", lost, kinds)
 				}

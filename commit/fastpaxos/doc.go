@@ -22,7 +22,9 @@
 // # Messages
 //
 //	Propose   an option, to all voters: a vote in the ballot that the replica is in (Commit)
-//	End       the outcome of its transaction, to all voters
+//	End       the outcome of its transaction, to all voters, with the next proposals to them or soon (announce.go)
+//	Show      the outcome of a commuting update, to the nearest replica, which promises nothing
+//	Forget    all of the transaction's options have ended, everywhere
 //	Query     the record
 //	Prepare   a master asks to accept nothing in earlier ballots; each replica answers with its record (Master)
 //	Dictate   the state that the master proposes, which replaces the votes
