@@ -161,38 +161,58 @@ func (db *DB) meetsOthers() bool {
 
 // locate looks up the ranges of keys that are not cached, so that expect knows their protocols. The batches that are about to be sent to them would look them up otherwise, and be refused: a
 // commit would have been begun with a record then, which one of a single protocol does not need (txn.MP5).
-func (t *Txn) locate(ctx context.Context, ks func(yield func(keys.Key) bool)) (err error) {
-	if t.db.known == nil {
-		return nil
+//
+// end is where the range ends that has the key; nil: it does not matter.
+func (t *Txn) locate(ctx context.Context, k keys.Key) (end keys.Key, err error) {
+	if t.db.known == nil || keys.IsLocal(k) {
+		return nil, nil
 	}
-	var start, end keys.Key // of the range that was looked up last
-	ks(func(k keys.Key) bool {
-		if keys.IsLocal(k) || end != nil && !k.Less(start) && k.Less(end) {
-			return true
-		}
-		var hint *region
-		if t.others != nil {
-			if i := slices.IndexFunc(t.others.regions, func(r region) bool { return r.Contains(k) }); i >= 0 {
-				if hint = &t.others.regions[i]; !hint.hint {
-					return true
+	var hint *region
+	if t.others != nil {
+		for i := range t.others.regions {
+			if r := &t.others.regions[i]; r.Contains(k) {
+				if hint = r; !r.hint {
+					return r.End, nil
 				}
 			}
 		}
-		start = k
-		var p kv.Protocol
-		if end, p, err = t.db.known.Locate(ctx, k, false); err == nil && hint != nil && p != hint.protocol {
-			// The cache is of the time before the range had its protocol, or was split off. If the index does not know better, the range itself says so.
-			hint.hint = false
-			t.db.o.Probes.Reached("txn: a range was looked up again, since it is expected to have another protocol")
-			end, _, err = t.db.known.Locate(ctx, k, true)
-		}
-		return err == nil
-	})
-	return err
+	}
+	end, p, err := t.db.known.Locate(ctx, k, false)
+	if err == nil && hint != nil && p != hint.protocol {
+		// The cache is of the time before the range had its protocol, or was split off. If the index does not know better, the range itself says so.
+		hint.hint = false
+		t.db.o.Probes.Reached("txn: a range was looked up again, since it is expected to have another protocol")
+		end, _, err = t.db.known.Locate(ctx, k, true)
+	}
+	return end, err
 }
 
 // locateWrites is locate for the buffered writes.
-func (t *Txn) locateWrites(ctx context.Context) error { return t.locate(ctx, t.core.BufferedKeys) }
+func (t *Txn) locateWrites(ctx context.Context) error {
+	if t.db.known == nil {
+		return nil
+	}
+	for i := 0; ; i++ {
+		s, ok := t.core.DeletedSpan(i)
+		if !ok {
+			break
+		}
+		if _, err := t.locate(ctx, s.Start); err != nil {
+			return err
+		}
+	}
+	for k := t.core.NextBuffered(nil); k != nil; {
+		end, err := t.locate(ctx, k)
+		if err != nil {
+			return err
+		}
+		if !k.Less(end) {
+			end = k.Next()
+		}
+		k = t.core.NextBuffered(end)
+	}
+	return nil
+}
 
 // expect learns the protocol of a key's range from the cache, so that no request goes to the leaseholder of a range that has none for its rows. If the cache is wrong, the
 // protocol that is asked says so.

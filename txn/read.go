@@ -3,7 +3,6 @@ package txn
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"meridian/clock"
 	"meridian/keys"
@@ -44,7 +43,7 @@ func (t *Txn) Get(ctx context.Context, key keys.Key, lock kv.LockStrength, wait 
 	}
 	o := t.readOptions(lock, wait)
 	v, err := []byte(nil), error(nil)
-	if err := t.locate(ctx, func(yield func(keys.Key) bool) { yield(key) }); err != nil {
+	if _, err := t.locate(ctx, key); err != nil {
 		return nil, err
 	}
 	t.expect(key)
@@ -207,8 +206,15 @@ func (t *Txn) getMany(ctx context.Context, ks []keys.Key, o ReadOptions) ([][]by
 
 // read reads keys from ranges.
 func (t *Txn) read(ctx context.Context, ks []keys.Key, o ReadOptions) ([][]byte, error) {
-	if err := t.locate(ctx, slices.Values(ks)); err != nil {
-		return nil, err
+	var start, end keys.Key // of the range that was looked up last
+	for _, k := range ks {
+		if k.Less(start) || !k.Less(end) {
+			var err error
+			if end, err = t.locate(ctx, k); err != nil {
+				return nil, err
+			}
+			start = k
+		}
 	}
 	if t.db.meetsOthers() {
 		for _, k := range ks {
@@ -246,7 +252,7 @@ func (t *Txn) Scan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resu
 	ranges := o
 	ranges.Span = s
 	if !past {
-		if err := t.locate(ctx, func(yield func(keys.Key) bool) { yield(s.Start) }); err != nil {
+		if _, err := t.locate(ctx, s.Start); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -317,14 +323,10 @@ func (t *Txn) ScanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([
 			return rows, err
 		}
 	}
-	if err := t.locate(ctx, func(yield func(keys.Key) bool) {
-		for _, s := range spans {
-			if !yield(s.Start) {
-				return
-			}
+	for _, s := range spans {
+		if _, err := t.locate(ctx, s.Start); err != nil {
+			return nil, err
 		}
-	}); err != nil {
-		return nil, err
 	}
 	if t.db.meetsOthers() {
 		for _, s := range spans {

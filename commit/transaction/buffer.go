@@ -148,6 +148,15 @@ func (b *buffer) all(f func(*entry) bool) {
 	}
 }
 
+// next is the first key of the tree from a key on, nil if there is none.
+func (b *buffer) next(from keys.Key) (k keys.Key) {
+	b.tree.AscendGreaterOrEqual(&entry{key: from}, func(e *entry) bool {
+		k = e.key
+		return false
+	})
+	return k
+}
+
 // ends are the first and the last key; there must be one.
 func (b *buffer) ends() (lo, hi *entry) {
 	if b.tree == nil {

@@ -222,14 +222,23 @@ func (c *Core) NoteElsewhere(p kv.Protocol, writes []Write) {
 	}
 }
 
-// BufferedKeys are the keys of the buffered writes in order, and the starts of the spans that are deleted.
-func (c *Core) BufferedKeys(yield func(keys.Key) bool) {
-	for i := range c.buf.tombstones {
-		if !yield(c.buf.tombstones[i].span.Start) {
-			return
+// NextBuffered is the first key with a buffered write from a key on, nil if there is none.
+func (c *Core) NextBuffered(from keys.Key) keys.Key {
+	if b := &c.buf; b.tree == nil {
+		if i, _ := b.search(from); i < len(b.small) {
+			return b.small[i].key
 		}
+		return nil
 	}
-	c.buf.all(func(e *entry) bool { return yield(e.key) })
+	return c.buf.next(from)
+}
+
+// DeletedSpan is the i-th span whose deletion is buffered; false: there are not so many.
+func (c *Core) DeletedSpan(i int) (keys.Span, bool) {
+	if i >= len(c.buf.tombstones) {
+		return keys.Span{}, false
+	}
+	return c.buf.tombstones[i].span, true
 }
 
 // DeletesWithin reports whether the buffer has the deletion of a span that f is true of.
