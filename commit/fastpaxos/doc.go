@@ -73,6 +73,8 @@
 //	fastpaxos.FP42 (I4): A physical version that some replica has executed is final, whatever is outstanding: the leaseholder may add it to the base at any time, at its own
 //	    timestamp, and a replica takes over a later version that it finds in its base. Updates that commute stay in the deltas until they are part of a version.
 //
+// fastpaxos.FP80 to fastpaxos.FP83 are about rows that others refer to (guard.go).
+//
 // # Joint configurations
 //
 // While the range has two configurations, quorums are so large that each of them is a quorum of both (QuorumsIn). A seal needs fewer reports, majorities
