@@ -30,11 +30,10 @@ import (
 // States that differ in nothing but which acceptor is in which state, or in the order of votes in a record, are one. A request that can have no effect any more is forgotten, and so are votes of which there can't be a quorum
 // any more.
 //
-//	fastpaxos.M1 to M3: as above.
-//	fastpaxos.M4: what a record says of a transaction that has ended is its outcome, which all of its options make, in all records.
-//	fastpaxos.M5: a record that is told all outcomes has, in whichever order, the sum of what has committed: no update is lost, or made twice.
-//	fastpaxos.M6: two records with one name (Seen) have one value.
-//	fastpaxos.M7: who finishes a transaction from its options comes to its outcome.
+//	fastpaxos.M4: The outcome that a record says a transaction has is the one that all of its options make, in all records.
+//	fastpaxos.M5: A record that is told all outcomes has, in whichever order, the sum of what has committed: no update is lost, or made twice.
+//	fastpaxos.M6: Two records with one name (Seen) have one value.
+//	fastpaxos.M7: A gateway that finishes a transaction from its options comes to its outcome.
 
 // checked is a configuration.
 type checked struct {
@@ -1249,6 +1248,7 @@ func TestExhausted(t *testing.T) {
 	writers := []checkedOption{{physical: true, amount: 2}, {txn: 1, physical: true, amount: 5}}
 	one := writers[:1]
 	takers := []checkedOption{{amount: -2}, {txn: 1, amount: -2}}
+	plenty := []checkedOption{{amount: -1}, {txn: 1, amount: -1}}
 	mixed := []checkedOption{{amount: -2}, {txn: 1, physical: true, amount: 5}}
 	chain := []checkedOption{{physical: true, amount: 2}, {txn: 1, physical: true, amount: 5, made: []int{0}}}
 	folded := []checkedOption{{amount: -1}, {txn: 1, physical: true, amount: 5, made: []int{0}, folded: 10}}
@@ -1278,6 +1278,8 @@ func TestExhausted(t *testing.T) {
 		{name: "a writer, and one who has seen it", n: 3, options: chain, masters: recovery, rounds: 1},
 		{name: "a writer, and one who has seen it, a recovery and a master", n: 3, options: chain, masters: []checkedMaster{want(0, true), want(1, false)}, rounds: 1, long: true},
 		{name: "a writer, and one who has seen it, with versions in the base", n: 3, options: chain, masters: []checkedMaster{want(0, true), want(1, true)}, rounds: 1, absorbs: true, long: true},
+		{name: "two takers of plenty", n: 3, options: plenty, masters: recovery, rounds: 1},
+		{name: "two takers of plenty, with versions in the base", n: 3, options: plenty, masters: recovery, rounds: 1, absorbs: true},
 		{name: "two takers", n: 3, options: takers, masters: recovery, rounds: 1},
 		{name: "two takers, with crashes", n: 3, options: takers, masters: recovery, rounds: 1, crashes: true, long: true},
 		{name: "two takers", n: 5, options: takers, masters: recovery, rounds: 1, long: true},
