@@ -52,6 +52,8 @@ type Request struct {
 	Sequence uint64
 	// Look is what Read asks for.
 	Look *Look
+	// Generation is that of the range in which Prepare and Dictate were made. Another one has nothing to do with their master (fastpaxos.FP68).
+	Generation uint64
 }
 
 // Reply is what an acceptor answers.
@@ -105,6 +107,8 @@ type Acceptor struct {
 	// floor is at or above all that was read, written or rejected in earlier generations, under whichever protocol; or a record that was the base's
 	// again, and was dropped, had it.
 	floor clock.Timestamp
+	// generation is that of the range; zero: it is not compared.
+	generation uint64
 	// bare says that the base has nothing next to any row; left is where Tend has yet to look for records that it has.
 	bare bool
 	left keys.Span
@@ -206,7 +210,11 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	reply := &Reply{}
 	// A promise has to be durable; what has been learned may be learned again.
 	promise := true
-	switch q.Kind {
+	kind := q.Kind
+	if (kind == Prepare || kind == Dictate) && q.Generation != a.generation && a.generation != 0 {
+		kind = Query
+	}
+	switch kind {
 	case Query:
 		promise = false
 	case Propose:

@@ -282,7 +282,7 @@ func (q *Request) Append(b []byte) []byte {
 		b, at = wire.Begin(b, 8)
 		b = wire.End(q.Look.Append(b), at)
 	}
-	return b
+	return wire.Uint(b, 9, q.Generation)
 }
 
 func readRequest(r *wire.Reader, q *Request) {
@@ -306,6 +306,8 @@ func readRequest(r *wire.Reader, q *Request) {
 		case 8:
 			q.Look = &Look{}
 			readLook(r, q.Look)
+		case 9:
+			q.Generation = r.Uint()
 		default:
 			r.Skip()
 		}

@@ -635,3 +635,22 @@ func TestSafeInAnyOrder(t *testing.T) {
 		t.Error("these are too few")
 	}
 }
+
+// TestMasterOfEarlierGeneration: what a master has made in one generation changes nothing at the acceptors of the next one, which may have given votes since (fastpaxos.FP68).
+func TestMasterOfEarlierGeneration(t *testing.T) {
+	a := NewAcceptor(QuorumsOf(3), plain{}, nil, 0)
+	a.generation = 5
+	k := rowKey("a")
+	a.Load(k, old())
+	ask(a, &Request{Kind: Propose, Key: k, Option: physical(10)})
+	b := Ballot{Round: 3, Master: 1}
+	for _, generation := range []uint64{4, 5} {
+		if r := ask(a, &Request{Kind: Prepare, Key: k, Ballot: b, Generation: generation}); (r.Promised == b) != (generation == 5) {
+			t.Errorf("prepared in generation %d: %v", generation, r.Promised)
+		}
+		r := ask(a, &Request{Kind: Dictate, Key: k, Ballot: b, Sequence: 1, State: with(old(), func(r *Record) { r.Accepted = b }), Generation: generation})
+		if left := a.records[string(k)].vote(physical(10).Name) != nil; left != (generation == 4) || (r.Ballot == b) != (generation == 5) {
+			t.Errorf("proposed in generation %d: %v, the vote is there: %v", generation, r.Ballot, left)
+		}
+	}
+}

@@ -65,11 +65,17 @@ func newLab(seed uint64, borders ...string) *lab {
 		w.replicas[placeOf(d)] = map[kv.ReplicaID]*Acceptor{}
 		for r := kv.ReplicaID(1); r <= 5; r++ {
 			d.Replicas = append(d.Replicas, kv.ReplicaDescriptor{Node: kv.NodeID(r), Replica: r, Type: kv.Voter})
-			w.replicas[placeOf(d)][r] = NewAcceptor(QuorumsOf(5), plain{}, nil, 0)
+			w.replicas[placeOf(d)][r] = labAcceptor(d)
 		}
 		w.descs, start = append(w.descs, d), d.End
 	}
 	return w
+}
+
+func labAcceptor(d *kv.RangeDescriptor) *Acceptor {
+	a := NewAcceptor(QuorumsOf(5), plain{}, nil, 0)
+	a.generation = d.Generation
+	return a
 }
 
 // lose makes a replica fail, or come back.
@@ -569,7 +575,7 @@ func (w *lab) change(split bool) {
 			}
 			w.replicas[placeOf(n)] = map[kv.ReplicaID]*Acceptor{}
 			for r := kv.ReplicaID(1); r <= 5; r++ {
-				a := NewAcceptor(QuorumsOf(5), plain{}, nil, 0)
+				a := labAcceptor(n)
 				a.floor = floor
 				w.replicas[placeOf(n)][r] = a
 			}

@@ -92,6 +92,8 @@ type Master struct {
 	cols Columns
 	// Gamma is how many options the master decides about before it opens the record to all again (§3.3.2).
 	gamma, left int
+	// generation is that of the range for which it was made; zero: it is not compared (fastpaxos.FP68).
+	generation uint64
 
 	phase    masterPhase
 	ballot   Ballot
@@ -173,9 +175,9 @@ func (m *Master) Learned() []Learned {
 func (m *Master) Request() *Request {
 	switch m.phase {
 	case preparing:
-		return &Request{Kind: Prepare, Key: m.key, Ballot: m.ballot}
+		return &Request{Kind: Prepare, Key: m.key, Ballot: m.ballot, Generation: m.generation}
 	case ruling:
-		return &Request{Kind: Dictate, Key: m.key, Ballot: m.ballot, Sequence: m.sequence, State: m.state}
+		return &Request{Kind: Dictate, Key: m.key, Ballot: m.ballot, Sequence: m.sequence, State: m.state, Generation: m.generation}
 	}
 	return nil
 }

@@ -20,9 +20,9 @@ import (
 func acceptors(o *ProtocolOptions, marks *Marks) *acceptor.Protocol[*Acceptor, Request, Reply, Write] {
 	return &acceptor.Protocol[*Acceptor, Request, Reply, Write]{
 		Name: "fastpaxos",
-		New: func(g *rangeserver.Range, _ uint64, delta []Write, last core.Ticket) *Acceptor {
+		New: func(g *rangeserver.Range, generation uint64, delta []Write, last core.Ticket) *Acceptor {
 			a := NewAcceptor(QuorumsIn(g.Desc()), o.Columns, nil, last)
-			a.floor = g.Generation().Floor
+			a.floor, a.generation = g.Generation().Floor, generation
 			a.low, a.old, a.marks = g.StartedAt(), g.StartedAt(), marks
 			a.Restore(delta)
 			a.begin(g.Engine(), g.Desc().Span())

@@ -264,6 +264,7 @@ func (c *Client) reignOnce(ctx context.Context, k keys.Key, g *reign) error {
 		anew := m == nil || in != placeOf(desc)
 		if anew {
 			m, in = NewMaster(k, c.number(), QuorumsIn(desc), c.o.Columns, gamma), placeOf(desc)
+			m.generation = desc.Generation
 		}
 		wanted := c.petitions(g, m, anew)
 		if m.Lost() && wanted {
