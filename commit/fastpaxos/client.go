@@ -54,7 +54,7 @@ type ClientOptions struct {
 //	fastpaxos.FP24 (no lost update): An option replaces the state in which its transaction has first read the row.
 //	fastpaxos.FP25 (I2): A gateway says "committed" when all options were learned as accepted, "refused" when one was learned as rejected, and
 //	    that it does not know in all other cases. A transaction that it gives up at is finished, so that nobody has to wait for it.
-//	fastpaxos.FP68 (I1): What a master asks of acceptors counts in the generation for which it was made, and nowhere else: its promises are of that one's acceptors, and
+//	fastpaxos.FP68 (I1): A request of a master counts in the generation for which it was made, and nowhere else: its promises are of that one's acceptors, and
 //	    the next one has begun with a state that may know more.
 //	fastpaxos.FP75 (liveness): Nobody waits for a replica, or for a gateway, that takes longer to answer than others of its answers have taken: the option of a record of which no fast quorum can agree without such replicas is
 //	    decided by a master. Whether a node is late is a matter of pace only: an answer that comes later counts as any other.

@@ -603,7 +603,7 @@ func (k *checker) learn(s *checkedState, i int, v Verdict) {
 	case old == v:
 		return
 	case old != Undecided:
-		k.fail("M1: option %d was learned as %v and as %v", i, old, v)
+		k.fail("fastpaxos.M1: option %d was learned as %v and as %v", i, old, v)
 		return
 	}
 	s.learned[i] = v
@@ -617,7 +617,7 @@ func (k *checker) learn(s *checkedState, i int, v Verdict) {
 			continue
 		}
 		if !o.Commutes() && !p.Commutes() && o.Seen == p.Seen {
-			k.fail("M2: %d and %d replace one state", i, j)
+			k.fail("fastpaxos.M2: %d and %d replace one state", i, j)
 		}
 		if o.Commutes() != p.Commutes() {
 			phys, comm := o, p
@@ -625,7 +625,7 @@ func (k *checker) learn(s *checkedState, i int, v Verdict) {
 				phys, comm = p, o
 			}
 			if phys.Seen.Base == comm.Seen.Base && phys.Seen.Sum == 0 {
-				k.fail("M2: %d and %d exclude each other", i, j)
+				k.fail("fastpaxos.M2: %d and %d exclude each other", i, j)
 			}
 		}
 	}
@@ -641,7 +641,7 @@ func (k *checker) learn(s *checkedState, i int, v Verdict) {
 		}
 	}
 	if o.Commutes() && (low < k.c.min || high > k.c.max) {
-		k.fail("M3: option %d and the others come to %d to %d", i, low, high)
+		k.fail("fastpaxos.M3: option %d and the others come to %d to %d", i, low, high)
 	}
 }
 
@@ -656,9 +656,9 @@ func (k *checker) says(s *checkedState, g, i int, ls []Learned) {
 			switch {
 			case l.Verdict == Past:
 			case l.Ended && out[j] != l.Verdict:
-				k.fail("M1: a master says that the transaction of %d has ended as %v, but it is %v", j, l.Verdict, out[j])
+				k.fail("fastpaxos.M1: a master says that the transaction of %d has ended as %v, but it is %v", j, l.Verdict, out[j])
 			case !l.Ended && s.learned[j] != l.Verdict:
-				k.fail("M1: a master says that %d is %v, but it is %v", j, l.Verdict, s.learned[j])
+				k.fail("fastpaxos.M1: a master says that %d is %v, but it is %v", j, l.Verdict, s.learned[j])
 			}
 			s.groups[g].results[i] = 1 + uint8(l.Verdict)
 			if l.Ended {
@@ -672,7 +672,7 @@ func (k *checker) says(s *checkedState, g, i int, ls []Learned) {
 	if s.groups[g].results[i]&15 == 1+uint8(Past) && s.groups[g].results[i]&16 == 0 {
 		k.again(s, g)
 	}
-	// M7
+	// fastpaxos.M7
 	var all []Learned
 	tells, name := false, -1
 	at := [mostGroups]int{}
@@ -693,7 +693,7 @@ func (k *checker) says(s *checkedState, g, i int, ls []Learned) {
 	}
 	if tells {
 		if committed := finished(all); out[name] == Undecided || committed != (out[name] == Accepted) {
-			k.fail("M7: who finishes the transaction of %d says committed: %v, but it is %v", name, committed, out[name])
+			k.fail("fastpaxos.M7: who finishes the transaction of %d says committed: %v, but it is %v", name, committed, out[name])
 		}
 	}
 }
@@ -896,10 +896,10 @@ func (k *checker) vetRecord(g int, record uint16, out []Verdict) string {
 			continue
 		}
 		if v := f.outcomes[i]; (v == Accepted || v == Rejected) && v != out[i] {
-			return fmt.Sprintf("M4: a record has %d as %v, but it is %v: %s", i, v, out[i], showAll(r))
+			return fmt.Sprintf("fastpaxos.M4: a record has %d as %v, but it is %v: %s", i, v, out[i], showAll(r))
 		}
 		if r.Base.At == k.options[i].At && out[i] != Accepted {
-			return fmt.Sprintf("M4: a record has the version of %d, which is %v: %s", i, out[i], showAll(r))
+			return fmt.Sprintf("fastpaxos.M4: a record has the version of %d, which is %v: %s", i, out[i], showAll(r))
 		}
 		switch out[i] {
 		case Accepted:
@@ -909,7 +909,7 @@ func (k *checker) vetRecord(g int, record uint16, out []Verdict) string {
 			ends = append(ends, k.endNo[i])
 		}
 	}
-	// M5
+	// fastpaxos.M5
 	result := ""
 	permute(ends, func(order []uint16) {
 		at := record
@@ -917,9 +917,9 @@ func (k *checker) vetRecord(g int, record uint16, out []Verdict) string {
 			at = k.step(at, e).to
 		}
 		if g := &k.facts[at]; g.behind {
-			result = fmt.Sprintf("M5: behind after all outcomes: %s", showAll(k.records[at]))
+			result = fmt.Sprintf("fastpaxos.M5: behind after all outcomes: %s", showAll(k.records[at]))
 		} else if g.value != fmt.Sprint(want) {
-			result = fmt.Sprintf("M5: %s, and what has committed comes to %d: %s, then %s", g.value, want, showAll(r), showAll(k.records[at]))
+			result = fmt.Sprintf("fastpaxos.M5: %s, and what has committed comes to %d: %s, then %s", g.value, want, showAll(r), showAll(k.records[at]))
 		}
 	})
 	return result
@@ -955,7 +955,7 @@ func (k *checker) check(s *checkedState) {
 			for j := range i {
 				a, b := &k.facts[r], &k.facts[cs[j].record()]
 				if !a.behind && !b.behind && a.seen == b.seen && a.value != b.value {
-					k.fail("M6: one name, and the values %s and %s", a.value, b.value)
+					k.fail("fastpaxos.M6: one name, and the values %s and %s", a.value, b.value)
 				}
 			}
 		}

@@ -42,7 +42,7 @@ type observer interface {
 	ReadFresh(ctx context.Context, ks []keys.Key) error
 }
 
-// observe reads the keys that events remove, if they are in ranges without leaseholders, before rows that refer to them are looked for (exec.X8). The removal is
+// observe reads the keys that events remove, if they are in ranges without leaseholders, before rows that refer to them are looked for (fastpaxos.FP81). The removal is
 // committed only if nobody has referred to them since.
 func (r *run) observe(in *fkIn, events []fkEvent) error {
 	o, ok := r.kv.(observer)
