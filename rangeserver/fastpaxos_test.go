@@ -309,6 +309,7 @@ func TestAbsorb(t *testing.T) {
 			if i == 10 {
 				ns[1].crash()
 				ns[1].start(false)
+				time.Sleep(time.Second) // it accepts nothing from before its start, by its own clock (fastpaxos.FP60)
 			}
 		}
 		time.Sleep(10 * time.Second)
