@@ -286,6 +286,13 @@ func (w *lab) gateway(seed uint64, id int) *gateway {
 	return g
 }
 
+// waver has messages take up to so much longer.
+func (w *lab) waver(jitter time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.jitter = jitter
+}
+
 // way is one from this gateway to a region. The message may be lost on it.
 func (g *gateway) way(to int) (lost bool) {
 	w := g.w

@@ -136,7 +136,7 @@ func TestGuard(t *testing.T) {
 	play("both, and other updates of the parent", func(t *testing.T, w *lab, g, h *gateway) {
 		g.must(t, put("p2", "7"))
 		time.Sleep(2 * time.Second)
-		seals := w.kinds[Prepare]
+		seals := w.got(Prepare)
 		for i := range 4 {
 			var wg sync.WaitGroup
 			for j, one := range []*gateway{g, h} {
@@ -163,7 +163,7 @@ func TestGuard(t *testing.T) {
 		if n, err := g.read(t.Context(), "p2"); n != 15 || err != nil {
 			t.Errorf("the parent is %d, %v", n, err)
 		}
-		if w.kinds[Prepare] != seals {
+		if w.got(Prepare) != seals {
 			t.Error("guards and additions needed a master")
 		}
 	})
@@ -172,13 +172,13 @@ func TestGuard(t *testing.T) {
 			p, c := fmt.Sprintf("p%d", 10+i), fmt.Sprintf("c%d.a", 10+i)
 			g.must(t, put(p, "p"))
 			time.Sleep(2 * time.Second)
-			w.jitter = time.Duration(1+i) * 5 * time.Millisecond
+			w.waver(time.Duration(1+i) * 5 * time.Millisecond)
 			var referred, removed bool
 			var wg sync.WaitGroup
 			wg.Go(func() { referred, _ = g.refer(t.Context(), c) })
 			wg.Go(func() { time.Sleep(time.Duration(i) * 7 * time.Millisecond); removed, _ = h.remove(t.Context(), p) })
 			wg.Wait()
-			w.jitter = 0
+			w.waver(0)
 			time.Sleep(2 * time.Second)
 			if referred && removed || referred != (g.get(t, c) != "") || removed != (g.get(t, p) == "") {
 				t.Errorf("%d: referred %v, removed %v; there are %q and %q", i, referred, removed, g.get(t, c), g.get(t, p))
