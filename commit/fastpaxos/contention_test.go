@@ -289,7 +289,7 @@ func TestPetitions(t *testing.T) {
 				b := Ballot{Round: 1, Master: master.client.number()}
 				k := keys.Key("k")
 				heard := 0
-				if _, err := master.client.each(t.Context(), []*Request{{Kind: Prepare, Key: k, Ballot: b}}, func(*kv.RangeDescriptor, kv.ReplicaID, []*Reply) bool {
+				if _, err := master.client.each(t.Context(), []*Request{{Kind: Prepare, Key: k, Ballot: b, Generation: w.desc(k).Generation}}, func(*kv.RangeDescriptor, kv.ReplicaID, []*Reply) bool {
 					heard++
 					return heard < 5
 				}); err != nil {

@@ -772,7 +772,7 @@ func TestExplore(t *testing.T) {
 			}
 			most := e.runs / 20
 			if sc.change != nil {
-				most *= 2 // while a range is sealed its clients draw for how long they wait
+				most *= 4 // while a range is sealed its clients draw for how long they wait, from their first write on
 			}
 			if e.diverged > most {
 				t.Errorf("%d of %d runs took another way than the one they were to repeat", e.diverged, e.runs)
