@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"meridian/kv"
 	"meridian/replica"
@@ -144,12 +145,21 @@ func (s *Store) SendAll(ctx context.Context, bs []*kv.Batch) ([]*kv.BatchRespons
 		all[i] = begun{e: e, v: v}
 		all[i].wait, errs[i] = starter.Start(b)
 	}
+	var vouching sync.WaitGroup
 	for i, b := range bs {
-		if x := &all[i]; x.wait != nil {
-			rs[i], errs[i] = x.wait(ctx)
-			rs[i], errs[i] = s.answer(ctx, x.e, x.v, b, rs[i], errs[i])
+		x := &all[i]
+		if x.wait == nil {
+			continue
+		}
+		rs[i], errs[i] = x.wait(ctx)
+		answer := func() { rs[i], errs[i] = s.answer(ctx, x.e, x.v, b, rs[i], errs[i]) }
+		if i+1 < len(bs) && b.Gateway == s.o.NodeID {
+			vouching.Go(answer) // it may wait for another node, and the next ones' need not wait for that
+		} else {
+			answer()
 		}
 	}
+	vouching.Wait()
 	return rs, errs
 }
 

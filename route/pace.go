@@ -54,8 +54,15 @@ type paces struct {
 	of map[kv.NodeID]*pace
 }
 
-// sent notes that a batch goes to a node, and returns when its answer is late. That of a node which has not answered an earlier one for long is late at once.
+// neverLate is from when on an answer of this node itself is late.
+const neverLate = time.Hour
+
+// sent notes that a batch goes to a node, and returns when its answer is late. That of a node which has not answered an earlier one for long is late at once. This node is not lost: its
+// replicas' promises may wait for another node, which is (package fence).
 func (s *Sender) sent(node kv.NodeID, now time.Duration) (late time.Duration) {
+	if node == s.o.NodeID() {
+		return now + neverLate
+	}
 	trip := s.trip(node)
 	s.paces.mu.Lock()
 	defer s.paces.mu.Unlock()

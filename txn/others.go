@@ -164,16 +164,14 @@ func (db *DB) meetsOthers() bool {
 //
 // end is where the range ends that has the key; nil: it does not matter.
 func (t *Txn) locate(ctx context.Context, k keys.Key) (end keys.Key, err error) {
-	if t.db.known == nil || keys.IsLocal(k) {
-		return nil, nil
+	if t.db.known == nil || t.others == nil || keys.IsLocal(k) {
+		return nil, nil // a transaction of which nothing is known but the leader's ranges does not pay for the others
 	}
 	var hint *region
-	if t.others != nil {
-		for i := range t.others.regions {
-			if r := &t.others.regions[i]; r.Contains(k) {
-				if hint = r; !r.hint {
-					return r.End, nil
-				}
+	for i := range t.others.regions {
+		if r := &t.others.regions[i]; r.Contains(k) {
+			if hint = r; !r.hint {
+				return r.End, nil
 			}
 		}
 	}
@@ -189,7 +187,7 @@ func (t *Txn) locate(ctx context.Context, k keys.Key) (end keys.Key, err error) 
 
 // locateWrites is locate for the buffered writes.
 func (t *Txn) locateWrites(ctx context.Context) error {
-	if t.db.known == nil {
+	if t.db.known == nil || t.others == nil {
 		return nil
 	}
 	for i := 0; ; i++ {

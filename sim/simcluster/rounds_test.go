@@ -62,6 +62,7 @@ func TestPredictedRounds(t *testing.T) {
 		for _, conn := range []*pgx.Conn{near, far} {
 			// A schema that does not exist, as "$user", is looked up in the catalogue's ranges whenever a name is bound.
 			exec(t, conn, "SET search_path = public")
+			exec(t, conn, "SELECT count(*) FROM a JOIN p ON p.id = a.w") // the gateway has heard who the leaseholders are
 		}
 		for _, x := range []struct {
 			sql       string
