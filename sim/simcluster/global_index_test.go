@@ -100,7 +100,7 @@ func TestGlobalUniqueIndex(t *testing.T) {
 				_, err := admin.Exec(ctx, build)
 				built <- err
 			}()
-			time.Sleep(time.Duration(i) * 150 * time.Millisecond)
+			time.Sleep(time.Duration(i) * 300 * time.Millisecond)
 			_, inserted := connectTo(t, c, i, "movr").Exec(ctx, fmt.Sprintf("INSERT INTO g VALUES (%d, 7)", 600_000+i))
 			err := <-built
 			switch {

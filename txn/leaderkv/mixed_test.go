@@ -241,9 +241,6 @@ func TestFloorOfPreventions(t *testing.T) {
 			t.Fatal(err)
 		}
 		y := db.Begin(txn.TxnOptions{})
-		if _, err := y.Get(ctx, keys.Key("n"), kv.NoLock, kv.Block); err != nil { // the gateway hears of the change
-			t.Fatal(err)
-		}
 		var wb txn.WriteBatch
 		wb.Put(keys.Key("n"), []byte("1"))
 		if err := y.Write(ctx, &wb); err != nil {
