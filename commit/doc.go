@@ -35,6 +35,8 @@
 //	commit.CR5 (I2): a write whose range has changed its protocol is queried at the range's present protocol. A write that was durable
 //	    before the change was carried over by it, and any other can't become durable under the earlier protocol, whose generation is sealed;
 //	    a gateway that learns of the change repeats the write under the new protocol and stages its record at a later timestamp.
+//	commit.CR6: a sealed range, which ends the transactions with writes in it before it has another protocol, recovers them by itself, with the
+//	    writes that it has. The record's range would ask the sealed one, which answers only after its change.
 //
 // # Recovery
 //

@@ -118,6 +118,8 @@ func TestPush(t *testing.T) {
 		{"staging, alive", staging, kv.PushTimestamp, 50, false, second, PushWait, kv.Staging, 10},
 		{"staging is not forced (commit.CR4)", staging, kv.PushAbort, 0, true, second, PushWait, kv.Staging, 10},
 		{"staging, dead", staging, kv.PushAbort, 0, false, 4 * second, PushRecover, kv.Staging, 10},
+		{"staging, dead, but the pusher recovers it (commit.CR6)", staging, kv.PushTouch, 0, true, 4 * second, PushNothing, kv.Staging, 10},
+		{"no record, by one who would recover it (commit.CR6)", nil, kv.PushTouch, 0, true, second, PushStore, kv.Aborted, 10},
 		{"committed stays (commit.CR1)", committed, kv.PushAbort, 0, true, 60 * second, PushNothing, kv.Committed, 10},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -298,6 +300,66 @@ func TestRecoverAcrossProtocols(t *testing.T) {
 			}
 			if !tc.none && (len(asked) != 1 || string(asked[0].Key) != "x") {
 				t.Fatalf("asked for %v", asked)
+			}
+		})
+	}
+}
+
+// settling is a record as a sealed range finds it: it is staged by the gateway after the range has asked for it.
+type settling struct {
+	flight
+	staged *Record
+	now    clock.Timestamp
+	waits  bool // the record's range waits, for the gateway or for the sealed range
+}
+
+func (f *settling) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	switch q := b.Requests[0].(type) {
+	case *kv.QueryTxnRequest:
+		out := &kv.QueryTxnResponse{Exists: f.record != nil}
+		if out.Exists {
+			out.Txn, out.InFlight = f.record.Txn(), f.record.InFlight
+		}
+		if f.staged != nil {
+			f.record, f.staged = f.staged, nil
+		}
+		return &kv.BatchResponse{Responses: []kv.Response{out}}, nil
+	case *kv.PushTxnRequest:
+		r, what := Push(f.record, q, f.now)
+		if f.waits = what == PushWait || what == PushRecover; f.waits {
+			return nil, context.DeadlineExceeded
+		}
+		f.record = r
+		return &kv.BatchResponse{Responses: []kv.Response{&kv.PushTxnResponse{Pushee: r.Txn()}}}, nil
+	}
+	return f.flight.Send(ctx, b)
+}
+
+// TestConclude: a range that is sealed decides a transaction by itself, also one whose record is staged just then, whether its gateway is
+// alive or not (commit.CR6).
+func TestConclude(t *testing.T) {
+	meta := kv.TxnMeta{ID: kv.TxnID{1}, WriteTimestamp: at(10), MinTimestamp: at(10)}
+	for _, tc := range []struct {
+		name   string
+		staged bool
+		there  bool
+		now    int64
+		want   kv.Status
+	}{
+		{"nobody has a record", false, false, second, kv.Aborted},
+		{"staged meanwhile, alive, all there", true, true, second, kv.Committed},
+		{"staged meanwhile, alive, one missing", true, false, second, kv.Aborted},
+		{"staged meanwhile, dead, all there", true, true, 4 * second, kv.Committed},
+		{"staged meanwhile, dead, one missing", true, false, 4 * second, kv.Aborted},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := &settling{flight: flight{found: map[string]bool{"a": true, "b": tc.there}}, now: at(tc.now)}
+			if tc.staged {
+				f.staged = &Record{TxnMeta: meta, Status: kv.Staging, InFlight: []kv.InFlightWrite{{Key: keys.Key("a"), Seq: 1}, {Key: keys.Key("b"), Seq: 2}}}
+			}
+			got, err := Conclude(t.Context(), f, Finishers{kv.Leader: Intents(f)}, meta)
+			if f.waits || err != nil || got.Status != tc.want {
+				t.Fatalf("waits: %v; %s, %v", f.waits, got.Status, err)
 			}
 		})
 	}

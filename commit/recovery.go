@@ -218,3 +218,32 @@ func Recover(ctx context.Context, s Sender, fs Finishers, r *Record) (kv.Txn, er
 	}
 	return kv.Txn{}, &kv.InternalError{Message: "recovery got an answer to another question"}
 }
+
+// Conclude decides a transaction now (commit.CR6): a pending one is aborted, a staging one recovered, by the caller. One that its gateway stages
+// anew meanwhile is looked at again: what has been found out is of the record before.
+func Conclude(ctx context.Context, s Sender, fs Finishers, meta kv.TxnMeta) (t kv.Txn, err error) {
+	for !Final(t.Status) {
+		resp, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.QueryTxnRequest{Txn: meta, List: true}}})
+		if err != nil {
+			return kv.Txn{}, err
+		}
+		if q, ok := resp.Responses[0].(*kv.QueryTxnResponse); ok && q.Exists && q.Txn.Status == kv.Staging {
+			r := NewRecord(&q.Txn, kv.Staging)
+			r.InFlight = q.InFlight
+			if t, err = Recover(ctx, s, fs, r); err != nil {
+				return kv.Txn{}, err
+			}
+			continue
+		}
+		resp, err = s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.PushTxnRequest{Pushee: meta, Kind: kv.PushTouch, Force: true}}})
+		if err != nil {
+			return kv.Txn{}, err
+		}
+		p, ok := resp.Responses[0].(*kv.PushTxnResponse)
+		if !ok {
+			return kv.Txn{}, &kv.InternalError{Message: "a record answered another question"}
+		}
+		t = p.Pushee
+	}
+	return t, nil
+}

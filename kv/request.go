@@ -402,7 +402,8 @@ type PushTxnRequest struct {
 	Pushee TxnMeta
 	PushTo clock.Timestamp
 	Kind   PushKind
-	// Force wins whatever the priorities; for deadlock victims.
+	// Force wins whatever the priorities; for deadlock victims. With PushTouch it aborts a pending transaction, and answers a staging one as it
+	// is: the pusher recovers it.
 	Force bool
 	// Key is where the pusher met the pushee; for those who read about a deadlock.
 	Key keys.Key

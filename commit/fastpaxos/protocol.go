@@ -362,40 +362,13 @@ func (c *closing) end(ctx context.Context, o *Option) (committed bool, err error
 	return e.Finish(ctx, o, known)
 }
 
-// endByRecord decides a transaction that has a record: a pending one is aborted, a staging one recovered. One that its gateway has staged anew
-// meanwhile is looked at again.
+// endByRecord decides a transaction that has a record.
 func (c *closing) endByRecord(ctx context.Context, o *Option) (committed bool, err error) {
-	meta := kv.TxnMeta{ID: o.Txn, Anchor: o.Anchor, WriteTimestamp: o.At, MinTimestamp: o.At}
 	finishers := commit.Finishers{}
 	maps.Copy(finishers, c.finishers)
 	finishers[kv.FastPaxos] = &inside{Finisher: c.finishers[kv.FastPaxos], c: c}
-	for {
-		resp, err := c.f.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.QueryTxnRequest{Txn: meta, List: true}}})
-		if err != nil {
-			return false, err
-		}
-		var t kv.Txn
-		if q, ok := resp.Responses[0].(*kv.QueryTxnResponse); ok && q.Exists && q.Txn.Status == kv.Staging {
-			r := commit.NewRecord(&q.Txn, kv.Staging)
-			r.InFlight = q.InFlight
-			if t, err = commit.Recover(ctx, c.f.Sender, finishers, r); err != nil {
-				return false, err
-			}
-		} else {
-			resp, err = c.f.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.PushTxnRequest{Pushee: meta, Kind: kv.PushAbort, Force: true}}})
-			if err != nil {
-				return false, err
-			}
-			p, ok := resp.Responses[0].(*kv.PushTxnResponse)
-			if !ok {
-				return false, &kv.InternalError{Message: "fastpaxos: a record answered another question"}
-			}
-			t = p.Pushee
-		}
-		if commit.Final(t.Status) {
-			return t.Status == kv.Committed && t.WriteTimestamp == o.At, nil
-		}
-	}
+	t, err := commit.Conclude(ctx, c.f.Sender, finishers, kv.TxnMeta{ID: o.Txn, Anchor: o.Anchor, WriteTimestamp: o.At, MinTimestamp: o.At})
+	return t.Status == kv.Committed && t.WriteTimestamp == o.At, err
 }
 
 // inside is the protocol's Finisher while a range is sealed for another protocol: what the range says of its own options is final, since nobody

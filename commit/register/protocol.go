@@ -93,7 +93,7 @@ func settle(ctx context.Context, o *ProtocolOptions, f *rangeserver.Folding) err
 			if d.Outcome != Written {
 				continue
 			}
-			t, err := end(ctx, f.Sender, finishers, &d)
+			t, err := commit.Conclude(ctx, f.Sender, finishers, d.Meta)
 			if err != nil {
 				return fmt.Errorf("register: ending transaction %s, which has written %s: %w", d.Txn, keys.Masked(e.Key), err)
 			}
@@ -145,33 +145,4 @@ func (r *Register) has(i Instance) bool {
 		return r.Decrees[at].Outcome == Written
 	}
 	return r.Newest.At == i.At && r.Newest.By == i.Txn
-}
-
-// end decides a transaction now: a pending one is aborted, a staging one recovered. One that its gateway has staged anew meanwhile is looked
-// at again: what has been found out is of the record before.
-func end(ctx context.Context, s commit.Sender, finishers commit.Finishers, d *Decree) (t kv.Txn, err error) {
-	for !commit.Final(t.Status) {
-		resp, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.QueryTxnRequest{Txn: d.Meta, List: true}}})
-		if err != nil {
-			return kv.Txn{}, err
-		}
-		if q, ok := resp.Responses[0].(*kv.QueryTxnResponse); ok && q.Exists && q.Txn.Status == kv.Staging {
-			r := commit.NewRecord(&q.Txn, kv.Staging)
-			r.InFlight = q.InFlight
-			if t, err = commit.Recover(ctx, s, finishers, r); err != nil {
-				return kv.Txn{}, err
-			}
-			continue
-		}
-		resp, err = s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.PushTxnRequest{Pushee: d.Meta, Kind: kv.PushAbort, Force: true}}})
-		if err != nil {
-			return kv.Txn{}, err
-		}
-		p, ok := resp.Responses[0].(*kv.PushTxnResponse)
-		if !ok {
-			return kv.Txn{}, &kv.InternalError{Message: "register: a record answered another question"}
-		}
-		t = p.Pushee
-	}
-	return t, nil
 }

@@ -107,7 +107,8 @@ func (x *acceptor) serve(b *kv.Batch) (*kv.BatchResponse, error) {
 }
 
 // Become gives a range that may be one of registers another protocol, as rangeserver does it, with the register protocol's own
-// Fold and Settle. The range's last replica hears of a generation of registers, but not of its end.
+// Fold and Settle. The range's last replica hears of a generation of registers, but not of its end. A range whose change fails begins
+// another generation.
 func (c *Cluster) Become(ctx context.Context, i int, to kv.Protocol) error {
 	r := c.ranges[i]
 	d := r.Desc()
@@ -135,6 +136,8 @@ func (c *Cluster) Become(ctx context.Context, i int, to kv.Protocol) error {
 		}
 		f.Reports, f.Next = nil, to
 		if err := proto.Settle(ctx, f); err != nil {
+			next.Protocol = d.Protocol
+			c.open(r, next) // it serves again, as it was
 			return err
 		}
 		r.floor.Store(new(f.Now.Forward(r.clock.Now())))
@@ -146,17 +149,22 @@ func (c *Cluster) Become(ctx context.Context, i int, to kv.Protocol) error {
 			return err
 		}
 		defer back()
-		floor := r.clock.Now()
-		r.SetDesc(next)
-		r.p.DescriptorChanged(next)
-		for _, at := range next.Replicas {
-			x := c.acceptors[place{d.ID, at.Node}]
-			x.mu.Lock()
-			x.a, x.desc, x.sealed, x.floor = register.NewAcceptor(next.Generation, floor, nil, 0), next, false, floor
-			x.mu.Unlock()
-		}
+		c.open(r, next)
 	}
 	return nil
+}
+
+// open begins a generation of a range of registers.
+func (c *Cluster) open(r *rng, d *kv.RangeDescriptor) {
+	floor := r.clock.Now()
+	r.SetDesc(d)
+	r.p.DescriptorChanged(d)
+	for _, at := range d.Replicas {
+		x := c.acceptors[place{d.ID, at.Node}]
+		x.mu.Lock()
+		x.a, x.desc, x.sealed, x.floor = register.NewAcceptor(d.Generation, floor, nil, 0), d, false, floor
+		x.mu.Unlock()
+	}
 }
 
 // fold writes rows into a range's base.
