@@ -318,6 +318,12 @@ func TestPetitions(t *testing.T) {
 			t.Errorf("%d ballots; gateways have asked each other %d times", n, w.asked)
 		}
 	})
+	run("the nearest replica has promised", func(t *testing.T, _ *lab, g, _ *gateway, ask *Ask) {
+		begun := time.Now()
+		if got := g.client.promised(t.Context(), ask.Key); got != ask.Ballot || time.Since(begun) > nearby {
+			t.Errorf("%v after %s, want %v", got, time.Since(begun), ask.Ballot)
+		}
+	})
 	run("the master is gone", func(t *testing.T, w *lab, g, master *gateway, _ *Ask) {
 		master.cancel()
 		add(t, g, 60*time.Millisecond+roundTime+2*80*time.Millisecond+10*time.Millisecond)

@@ -448,11 +448,15 @@ func (c *Client) send(ctx context.Context, q *Request) (*Reply, error) {
 	return rs[0], nil
 }
 
-// nearest asks the nearest replicas, again while the range changes.
+// nearest asks the nearest replicas, again while the range changes. Nobody relies on what these say as on a promise: a Query of one is for those who would like to know when to
+// go on, so no other node has to hear of it first (fence.FE5).
 func (c *Client) nearest(ctx context.Context, qs []*Request) ([]*Reply, error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		b := batch(qs)
 		b.Target = kv.ToNearest
+		for _, r := range b.Requests {
+			r.(*kv.ProtocolRequest).Reads = true
+		}
 		resp, err := c.o.Sender.Send(ctx, b)
 		if err == nil {
 			return replies(resp, len(qs), 0)

@@ -363,29 +363,15 @@ func (c *Client) atKeeper(ctx context.Context, t *turn, rival kv.NodeID) {
 		c.turnBegins(t)
 		return
 	}
-	begun := c.o.Host.Clock.Monotonic()
 	c.mu.Lock()
 	c.turns.number++
 	ask := &Ask{Kind: Turn, Key: t.key, Number: c.turns.number, Rival: rival}
 	t.begun = 0 // it has not begun
 	c.mu.Unlock()
-	given := false
-	for !given && ctx.Err() == nil && c.o.Host.Clock.Monotonic()-begun < inLine {
-		told, err := &Told{}, error(nil)
-		if to == c.o.NodeID() {
-			*told = c.keep(ctx, to, ask)
-		} else if told, err = c.ask(ctx, to, turnPatience, ask); err != nil {
-			if ctx.Err() == nil {
-				c.mu.Lock()
-				c.turns.silent[to] = c.o.Host.Clock.Monotonic() + silence
-				c.mu.Unlock()
-			}
-			break
-		}
-		if told.Waiting {
-			c.heat(t.key)
-		}
-		given = told.Granted
+	if err := c.stand(ctx, to, ask); err != nil && ctx.Err() == nil {
+		c.mu.Lock()
+		c.turns.silent[to] = c.o.Host.Clock.Monotonic() + silence
+		c.mu.Unlock()
 	}
 	c.mu.Lock()
 	t.keeper, t.number, t.since = to, ask.Number, c.o.Host.Clock.Monotonic() // also if it was not given: it is given back
@@ -393,6 +379,62 @@ func (c *Client) atKeeper(ctx context.Context, t *turn, rival kv.NodeID) {
 	c.turnBegins(t)
 	if ctx.Err() != nil {
 		c.pass(t)
+	}
+}
+
+// stand stands in a keeper's line until the turn comes, for as long as one waits at most. An error says that the keeper does not answer.
+//
+// A question leaves before the one before it is answered, so that it is there by then: otherwise a turn that comes while an answer is on its way would wait for the next question.
+func (c *Client) stand(ctx context.Context, to kv.NodeID, ask *Ask) error {
+	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, inLine)
+	defer cancel()
+	if to == c.o.NodeID() {
+		for ctx.Err() == nil {
+			told := c.keep(ctx, to, ask)
+			if told.Waiting {
+				c.heat(ask.Key)
+			}
+			if told.Granted {
+				break
+			}
+		}
+		return nil
+	}
+	type answer struct {
+		*Told
+		err error
+	}
+	answers := make(chan answer)
+	next := c.o.Host.Clock.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-next.C():
+			next.Reset(turnPatience)
+			if !c.o.Host.Group.Go(func(context.Context) {
+				told, err := c.ask(ctx, to, turnPatience, ask)
+				select {
+				case answers <- answer{told, err}:
+				case <-ctx.Done():
+				}
+			}) {
+				return nil // the node is stopping
+			}
+		case a := <-answers:
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case a.err != nil:
+				return a.err
+			case a.Waiting:
+				c.heat(ask.Key)
+			}
+			if a.Granted {
+				return nil
+			}
+		case <-ctx.Done():
+			return nil
+		}
 	}
 }
 

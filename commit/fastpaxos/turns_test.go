@@ -50,6 +50,22 @@ func TestTurns(t *testing.T) {
 		time.AfterFunc(1200*time.Millisecond, func() { a.client.pass(first) })
 		b.client.pass(take(t, b, 1200*time.Millisecond, 1500*time.Millisecond))
 	})
+	run("the next one has it as soon as it is given back", func(t *testing.T, _ *lab, gs []*gateway) {
+		keeper, a, b := keeper(t, gs)
+		ways := (trips[a.region()][keeper.region()] + trips[keeper.region()][b.region()]) * time.Millisecond / 2
+		for after := 300 * time.Millisecond; after < time.Second; after += 17 * time.Millisecond {
+			first := take(t, a, 0, 300*time.Millisecond)
+			a.client.work([]*turn{first}, 1)
+			var back time.Time
+			time.AfterFunc(after, func() { back = time.Now(); a.client.pass(first) })
+			next, err := b.client.take(t.Context(), k, 0)
+			if took := time.Since(back); err != nil || took > ways+5*time.Millisecond {
+				t.Errorf("given back after %s, it took %s (%v), want %s", after, took, err, ways)
+			}
+			b.client.pass(next)
+			time.Sleep(time.Second)
+		}
+	})
 	run("the gateway whose turn it is is gone", func(t *testing.T, _ *lab, gs []*gateway) {
 		_, a, b := keeper(t, gs)
 		take(t, a, 0, 300*time.Millisecond)
