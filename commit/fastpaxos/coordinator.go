@@ -450,6 +450,11 @@ func (x *coordinator) decide(ctx context.Context, t *kv.Txn, writes []transactio
 	out, err := a.run(ctx)
 	switch {
 	case out == Accepted:
+		for i, k := range ks {
+			if !options[i].Commutes() {
+				x.wrote(k, at)
+			}
+		}
 		c.ended(ctx, options, ks, true)
 		return at, nil, false, nil
 	case out == Rejected && a.forgotten() && c.o.Host.Clock.Monotonic()-begun > late:
@@ -637,6 +642,9 @@ func (x *coordinator) Committed(at clock.Timestamp) {
 	for k, o := range x.sent {
 		if o.At == at && !o.Commutes() && c.own[k].At.Less(at) {
 			c.own[k] = Value{At: at, Data: o.Value}
+		}
+		if o.At == at && !o.Commutes() {
+			x.wrote(keys.Key(k), at)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/wire"
@@ -50,6 +51,8 @@ type Ask struct {
 	Number uint64
 	// Rival is the node whose transaction was faster, zero if that is not known.
 	Rival kv.NodeID
+	// At is the version that was committed in a turn which is given back, zero if there is none.
+	At clock.Timestamp
 }
 
 // Told answers it.
@@ -60,6 +63,8 @@ type Told struct {
 	Ballot Ballot
 	// Granted answers Turn and Held: it is the gateway's turn. Waiting: others wait for theirs, or it has to ask again.
 	Granted, Waiting bool
+	// At is the version that was committed in the turn before, as far as that is known.
+	At clock.Timestamp
 }
 
 // Append adds the fields of an Ask.
@@ -67,7 +72,7 @@ func (q *Ask) Append(b []byte) []byte {
 	b = wire.Bytes(wire.Uint(b, 1, uint64(q.Kind)), 2, q.Key)
 	b = wire.Bool(message(b, 3, q.Option.append), 4, q.Prevent)
 	b = wire.Uint(wire.Fixed64(message(b, 5, q.Ballot.append), 6, q.Number), 7, uint64(q.Rival))
-	return wire.Bool(b, 8, q.Mark)
+	return wire.Timestamp(wire.Bool(b, 8, q.Mark), 9, q.At)
 }
 
 func readAsk(r *wire.Reader, q *Ask) {
@@ -89,6 +94,8 @@ func readAsk(r *wire.Reader, q *Ask) {
 			q.Rival = kv.NodeID(r.Uint())
 		case 8:
 			q.Mark = r.Bool()
+		case 9:
+			q.At = r.Timestamp()
 		default:
 			r.Skip()
 		}
@@ -136,7 +143,7 @@ func readLearned(r *wire.Reader, l *Learned) {
 // Append adds the fields of an answer.
 func (a *Told) Append(b []byte) []byte {
 	b = message(message(b, 1, a.Learned.append), 2, a.Ballot.append)
-	return wire.Bool(wire.Bool(b, 3, a.Granted), 4, a.Waiting)
+	return wire.Timestamp(wire.Bool(wire.Bool(b, 3, a.Granted), 4, a.Waiting), 5, a.At)
 }
 
 func readTold(r *wire.Reader, a *Told) {
@@ -150,6 +157,8 @@ func readTold(r *wire.Reader, a *Told) {
 			a.Granted = r.Bool()
 		case 4:
 			a.Waiting = r.Bool()
+		case 5:
+			a.At = r.Timestamp()
 		default:
 			r.Skip()
 		}

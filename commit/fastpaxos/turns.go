@@ -37,6 +37,8 @@ const (
 	silence = 10 * time.Second
 	// inLine is how long a transaction waits for its turn at most.
 	inLine = 15 * time.Second
+	// outcomeTime is for how long a gateway that has got a turn waits for the outcome of the one before.
+	outcomeTime = 100 * time.Millisecond
 	// atOnce bounds the rows at which a transaction takes turns.
 	atOnce = 3
 	// hottest bounds the rows that a gateway knows as hot, and that a keeper has lines for.
@@ -53,6 +55,8 @@ type turn struct {
 	// working counts what the transaction is doing at the moment; if that is nothing, worked is when it did something last.
 	working int
 	worked  time.Duration
+	// wrote is the version of the row that was committed last while this gateway had the turn.
+	wrote clock.Timestamp
 }
 
 // over reports whether others need not wait any longer for a turn to end.
@@ -74,8 +78,9 @@ type standing struct {
 	here    int           // requests that wait
 	granted bool
 	since   time.Duration
-	probed  time.Duration // when it was asked last whether it still has it
-	wake    chan struct{} // holds one
+	probed  time.Duration   // when it was asked last whether it still has it
+	after   clock.Timestamp // the version that was committed in a turn before
+	wake    chan struct{}   // holds one
 }
 
 // turns are a gateway's part in them, and a keeper's. Client.mu guards the fields.
@@ -217,6 +222,15 @@ func (c *Client) probe(k string, s *standing) {
 	})
 }
 
+// wrote notes a version that the transaction has committed.
+func (x *coordinator) wrote(k keys.Key, at clock.Timestamp) {
+	for _, t := range x.turns {
+		if t.key.Equal(k) {
+			t.wrote = t.wrote.Forward(at)
+		}
+	}
+}
+
 // Ended implements txn.Closer.
 func (x *coordinator) Ended() {
 	for _, t := range x.turns {
@@ -305,7 +319,7 @@ func (c *Client) pass(t *turn) {
 		if len(l.waiting) == 0 {
 			delete(c.turns.lines, string(t.key))
 		} else {
-			next := &turn{key: t.key, begun: now}
+			next := &turn{key: t.key, begun: now, wrote: t.wrote}
 			if t.keeper != 0 && now-t.since < ownTime {
 				next.keeper, next.number, next.since, back = t.keeper, t.number, t.since, 0
 			}
@@ -316,7 +330,7 @@ func (c *Client) pass(t *turn) {
 	}
 	c.mu.Unlock()
 	if back != 0 {
-		ask := &Ask{Kind: Done, Key: t.key, Number: t.number}
+		ask := &Ask{Kind: Done, Key: t.key, Number: t.number, At: t.wrote}
 		if back == c.o.NodeID() {
 			c.givenBack(back, ask)
 			return
@@ -368,7 +382,8 @@ func (c *Client) atKeeper(ctx context.Context, t *turn, rival kv.NodeID) {
 	ask := &Ask{Kind: Turn, Key: t.key, Number: c.turns.number, Rival: rival}
 	t.begun = 0 // it has not begun
 	c.mu.Unlock()
-	if err := c.stand(ctx, to, ask); err != nil && ctx.Err() == nil {
+	after, err := c.stand(ctx, to, ask)
+	if err != nil && ctx.Err() == nil {
 		c.mu.Lock()
 		c.turns.silent[to] = c.o.Host.Clock.Monotonic() + silence
 		c.mu.Unlock()
@@ -377,15 +392,26 @@ func (c *Client) atKeeper(ctx context.Context, t *turn, rival kv.NodeID) {
 	t.keeper, t.number, t.since = to, ask.Number, c.o.Host.Clock.Monotonic() // also if it was not given: it is given back
 	c.mu.Unlock()
 	c.turnBegins(t)
+	c.catchUp(ctx, t.key, after)
 	if ctx.Err() != nil {
 		c.pass(t)
 	}
 }
 
-// stand stands in a keeper's line until the turn comes, for as long as one waits at most. An error says that the keeper does not answer.
+// catchUp waits until the nearest replica has a version of a row, for a moment: the outcome of the transaction before may travel the same way as the turn, and arrive after it.
+func (c *Client) catchUp(ctx context.Context, k keys.Key, at clock.Timestamp) {
+	for begun := c.o.Host.Clock.Monotonic(); !at.IsZero() && c.o.Host.Clock.Monotonic()-begun < outcomeTime; {
+		rows, err := c.read(ctx, []keys.Key{k})
+		if err != nil || !rows[0].Last.Less(at) || c.pause(ctx, firstPause) != nil {
+			return
+		}
+	}
+}
+
+// stand stands in a keeper's line until the turn comes, for as long as one waits at most. after is the version that was committed in the turn before. An error says that the keeper does not answer.
 //
 // A question leaves before the one before it is answered, so that it is there by then: otherwise a turn that comes while an answer is on its way would wait for the next question.
-func (c *Client) stand(ctx context.Context, to kv.NodeID, ask *Ask) error {
+func (c *Client) stand(ctx context.Context, to kv.NodeID, ask *Ask) (after clock.Timestamp, err error) {
 	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, inLine)
 	defer cancel()
 	if to == c.o.NodeID() {
@@ -395,10 +421,10 @@ func (c *Client) stand(ctx context.Context, to kv.NodeID, ask *Ask) error {
 				c.heat(ask.Key)
 			}
 			if told.Granted {
-				break
+				return told.At, nil
 			}
 		}
-		return nil
+		return after, nil
 	}
 	type answer struct {
 		*Told
@@ -418,22 +444,22 @@ func (c *Client) stand(ctx context.Context, to kv.NodeID, ask *Ask) error {
 				case <-ctx.Done():
 				}
 			}) {
-				return nil // the node is stopping
+				return after, nil // the node is stopping
 			}
 		case a := <-answers:
 			switch {
 			case ctx.Err() != nil:
-				return nil
+				return after, nil
 			case a.err != nil:
-				return a.err
+				return after, a.err
 			case a.Waiting:
 				c.heat(ask.Key)
 			}
 			if a.Granted {
-				return nil
+				return a.At, nil
 			}
 		case <-ctx.Done():
-			return nil
+			return after, nil
 		}
 	}
 }
@@ -483,7 +509,7 @@ func (c *Client) keep(ctx context.Context, from kv.NodeID, q *Ask) (out Told) {
 			if !me.granted {
 				me.granted, me.since = true, now
 			}
-			return Told{Granted: true, Waiting: len(all) > 1}
+			return Told{Granted: true, Waiting: len(all) > 1, At: me.after}
 		case !slices.Contains(all, me):
 			return Told{Granted: true} // it has had its turn
 		case now >= until || ctx.Err() != nil:
@@ -539,6 +565,9 @@ func (c *Client) givenBack(from kv.NodeID, q *Ask) {
 	defer c.mu.Unlock()
 	k := string(q.Key)
 	c.turns.kept[k] = slices.DeleteFunc(c.turns.kept[k], func(s *standing) bool { return s.node == from && s.number == q.Number })
+	for _, s := range c.turns.kept[k] {
+		s.after = s.after.Forward(q.At)
+	}
 	c.turns.advance(k, c.o.Host.Clock.Monotonic())
 }
 

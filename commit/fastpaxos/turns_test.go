@@ -3,6 +3,7 @@ package fastpaxos
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,6 +65,29 @@ func TestTurns(t *testing.T) {
 			}
 			b.client.pass(next)
 			time.Sleep(time.Second)
+		}
+	})
+	run("the next one reads what the one before has written", func(t *testing.T, w *lab, gs []*gateway) {
+		first, next, _ := keeper(t, gs) // the turn and the outcome leave the first one at the same moment
+		w.waver(20 * time.Millisecond)
+		for i := range 40 {
+			var wg sync.WaitGroup
+			for n, g := range []*gateway{first, next} {
+				wg.Go(func() {
+					time.Sleep(time.Duration(n) * 50 * time.Millisecond)
+					g.client.heat(k)
+					attempts, err := g.run(t.Context(), func(x *coordinator, tx *kv.Txn) error {
+						if err := x.await(t.Context(), k.Equal); err != nil {
+							return err
+						}
+						return appendTo(t.Context(), x, tx, fmt.Sprint(n, i), "k")
+					})
+					if err != nil || attempts > 1 {
+						t.Errorf("%d, %d: %d attempts, %v", i, n, attempts, err)
+					}
+				})
+			}
+			wg.Wait()
 		}
 	})
 	run("the gateway whose turn it is is gone", func(t *testing.T, _ *lab, gs []*gateway) {
