@@ -40,8 +40,8 @@ type Distance struct {
 	Unknown bool
 }
 
-// Quorums are the sizes of a range's quorums, in a protocol that commits without a leaseholder.
-type Quorums struct{ Replicas, Fast, Classic int }
+// Quorums are the sizes of a range's quorums, in a protocol that commits without a leaseholder. Reading is how many replicas promise something to a reader at a timestamp.
+type Quorums struct{ Replicas, Fast, Classic, Reading int }
 
 // alive answers which nodes are up; *cluster.Cluster does.
 type alive interface {
@@ -96,7 +96,12 @@ func (s *Sender) Far() bool {
 }
 
 // Distance measures a span of addresses. It asks the cache alone, and sends nothing.
-func (s *Sender) Distance(span keys.Span) (d Distance) {
+func (s *Sender) Distance(span keys.Span) Distance { return s.distance(span, false) }
+
+// SnapshotDistance is Distance for reads at a timestamp: ranges without leaseholders are as far as the last one of so many replicas as such a read asks.
+func (s *Sender) SnapshotDistance(span keys.Span) Distance { return s.distance(span, true) }
+
+func (s *Sender) distance(span keys.Span, snapshot bool) (d Distance) {
 	l := s.cache.load()
 	i := sort.Search(len(l), func(i int) bool { return span.Start.Less(l[i].desc.End) })
 	at := span.Start
@@ -104,7 +109,7 @@ func (s *Sender) Distance(span keys.Span) (d Distance) {
 		e := l[i]
 		d.Unknown = d.Unknown || at.Less(e.desc.Start)
 		at = e.desc.End
-		d.add(s, e)
+		d.add(s, e, snapshot)
 	}
 	d.Unknown = d.Unknown || at.Less(span.End)
 	return d
@@ -133,9 +138,9 @@ func (s *Sender) Quorums(span keys.Span) (out []Quorums) {
 // masterRounds are those of a commit whose proposals no fast quorum can answer: the master's question, at the same time as the proposals, and what it has decided.
 const masterRounds = 2
 
-// leaderless adds a range without a leaseholder: reads go to the nearest voter, and commits to a fast quorum, or, if too few voters are up, to a classic one by a
-// master.
-func (d *Distance) leaderless(s *Sender, desc *kv.RangeDescriptor, q Quorums) {
+// leaderless adds a range without a leaseholder: reads go to the nearest voter, or to a quorum of them at a timestamp, and commits to a fast quorum, or, if too few voters are up,
+// to a classic one by a master.
+func (d *Distance) leaderless(s *Sender, desc *kv.RangeDescriptor, q Quorums, snapshot bool) {
 	type voter struct {
 		node kv.NodeID
 		trip time.Duration
@@ -162,12 +167,18 @@ func (d *Distance) leaderless(s *Sender, desc *kv.RangeDescriptor, q Quorums) {
 		return
 	}
 	slices.SortFunc(live, func(a, b voter) int { return cmp.Compare(a.trip, b.trip) })
-	near := live[0].trip
+	asked := live[:1]
+	if snapshot {
+		asked = live[:min(q.Reading, len(live))]
+	}
+	near := asked[len(asked)-1].trip
 	d.Leaseholder, d.Nearest = max(d.Leaseholder, near), max(d.Nearest, near)
 	if near > WideArea {
 		d.Sum += near
 		d.Ranges++
-		if r := s.region(live[0].node); !slices.Contains(d.Regions, r) {
+	}
+	for _, v := range asked {
+		if r := s.region(v.node); v.trip > WideArea && !slices.Contains(d.Regions, r) {
 			d.Regions = append(d.Regions, r)
 		}
 	}
@@ -182,9 +193,9 @@ func (d *Distance) leaderless(s *Sender, desc *kv.RangeDescriptor, q Quorums) {
 }
 
 // add adds a range. If its leaseholder is not known, the nearest voter counts, which would be asked first.
-func (d *Distance) add(s *Sender, e *entry) {
+func (d *Distance) add(s *Sender, e *entry, snapshot bool) {
 	if q, ok := s.quorums(e.desc); ok {
-		d.leaderless(s, e.desc, q)
+		d.leaderless(s, e.desc, q, snapshot)
 		return
 	}
 	nearest, voter := time.Duration(-1), kv.NodeID(0)

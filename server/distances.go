@@ -19,7 +19,11 @@ func (r ranges) Distances() opt.Region {
 	}
 	return opt.Region{Distance: func(p opt.Place) opt.Distance {
 		micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-		d := router.Distance(placeSpan(p))
+		measure := router.Distance
+		if p.Snapshot {
+			measure = router.SnapshotDistance
+		}
+		d := measure(placeSpan(p))
 		return opt.Distance{Leaseholder: micros(d.Leaseholder), Sum: micros(d.Sum), Ranges: d.Ranges, Nearest: micros(d.Nearest),
 			Quorum: micros(d.Quorum), WideQuorum: d.WideQuorum, Regions: d.Regions,
 			Commit: micros(d.Commit), CommitRounds: d.CommitRounds, CommitRegions: d.CommitRegions}
@@ -43,7 +47,7 @@ func quorums(d *kv.RangeDescriptor) (route.Quorums, bool) {
 		return route.Quorums{}, false
 	}
 	q := fastpaxos.QuorumsIn(d)
-	return route.Quorums{Replicas: q.Replicas, Fast: q.Fast, Classic: q.Classic}, true
+	return route.Quorums{Replicas: q.Replicas, Fast: q.Fast, Classic: q.Classic, Reading: q.Reading()}, true
 }
 
 // maxLocated bounds the ranges that Locate looks up.

@@ -77,3 +77,89 @@ func TestFastPaxosAnomalies(t *testing.T) {
 		})
 	}
 }
+
+// TestFastPaxosPredictsLevels: EXPLAIN counts the rounds to quorums of the levels above read committed, and of reads of the past; so many take place, in that time.
+func TestFastPaxosPredictsLevels(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, regions := fiveAcceptors(t)
+		stocked(t, c, 100)
+		exec(t, connectTo(t, c, 0, "d"), "CREATE TABLE other (id int PRIMARY KEY, k int)")
+		time.Sleep(time.Second)
+		for i, from := range regions.Names[:2] {
+			conn := connectTo(t, c, i, "d")
+			far := fourth(regions, from)
+			exec(t, conn, "SELECT * FROM stock, other") // looks up the ranges
+			for row := range 6 {                        // one for each update: an earlier update of a row may meet the next one while it becomes a version
+				exec(t, conn, fmt.Sprintf("INSERT INTO stock VALUES (%d, 5, 'x')", 200+10*i+row))
+			}
+			time.Sleep(2 * time.Second)
+			n, row := fmt.Sprint(100+i), func(k int) string { return fmt.Sprint(200 + 10*i + k) }
+			for _, q := range []struct {
+				level, text    string
+				rounds, commit int
+				read           string
+			}{
+				{"repeatable read", "SELECT * FROM stock WHERE id = 7", 1, 0, "a quorum, at one timestamp"},
+				{"repeatable read", "SELECT count(*) FROM stock", 1, 0, "a quorum, at one timestamp"},
+				{"repeatable read", "INSERT INTO stock VALUES (" + n + ", 5, 'x')", 2, 1, ""},
+				{"repeatable read", "UPDATE stock SET name = 'z' WHERE id = " + row(0), 2, 1, "a quorum, at one timestamp"},
+				{"repeatable read", "UPDATE stock SET n = n - 1 WHERE id = " + row(1), 2, 1, "a quorum, at one timestamp"},
+				{"repeatable read", "DELETE FROM stock WHERE id = " + n, 2, 1, "a quorum, at one timestamp"},
+				{"serializable", "SELECT * FROM stock WHERE id = 7", 1, 0, "a quorum, at one timestamp"},
+				{"serializable", "INSERT INTO stock VALUES (" + n + ", 5, 'x')", 2, 1, ""},
+				{"serializable", "UPDATE stock SET name = 'z' WHERE id = " + row(2), 2, 1, "a quorum, at one timestamp"},
+				{"serializable", "UPDATE stock SET n = n - 1 WHERE id = " + row(3), 3, 2, "a quorum, at one timestamp"},
+				{"serializable", "DELETE FROM stock WHERE id BETWEEN 100 AND 199", 3, 2, "a quorum, at one timestamp"},
+				{"read committed", "SELECT * FROM stock WHERE id = 7", 0, 0, "the nearest replica"},
+				{"read committed", "SELECT * FROM stock AS OF SYSTEM TIME '-1s' WHERE id = 7", 1, 0, "a quorum, at one timestamp"},
+				{"read committed", "UPDATE stock SET n = n - 1 WHERE id = " + row(4), 1, 1, "the nearest replica"},
+			} {
+				exec(t, conn, "SET default_transaction_isolation = '"+q.level+"'")
+				lines := plain(t, conn, "EXPLAIN "+q.text)
+				text := strings.Join(lines, "\n")
+				want := time.Duration(q.rounds) * far
+				if got := footer(t, lines, "predicted latency"); got != fmt.Sprintf("%d ms", want.Round(time.Millisecond).Milliseconds()) || footer(t, lines, "wide-area rounds") != fmt.Sprint(q.rounds) {
+					t.Errorf("region %d, %s: %s: want %d rounds, %v\n%s", i, q.level, q.text, q.rounds, want, text)
+				}
+				if q.commit > 0 != strings.Contains(text, "commit of stock") || q.commit > 0 && !strings.Contains(text, fmt.Sprintf("; %d wide-area round", q.commit)) || !strings.Contains(text, q.read) {
+					t.Errorf("region %d, %s: %s: want a commit in %d rounds, read at %s\n%s", i, q.level, q.text, q.commit, q.read, text)
+				}
+				begun := time.Now()
+				lines = plain(t, conn, "EXPLAIN ANALYZE "+q.text)
+				if took := time.Since(begun); took < want || took > want+3*time.Millisecond+want/20 {
+					t.Errorf("region %d, %s: %s: took %v, predicted %v\n%s", i, q.level, q.text, took, want, strings.Join(lines, "\n"))
+				}
+				if got := footer(t, lines, "wide-area rounds that took place"); got != fmt.Sprint(q.rounds) {
+					t.Errorf("region %d, %s: %s: %s rounds took place, predicted %d\n%s", i, q.level, q.text, got, q.rounds, strings.Join(lines, "\n"))
+				}
+				time.Sleep(2 * time.Second)
+			}
+		}
+		// Gateways without a replica look for the keys of new rows at the nearest one.
+		conn := connectTo(t, c, 0, "d")
+		exec(t, conn, "CREATE TABLE three (id int PRIMARY KEY, n int) WITH (commit_protocol = 'fast_paxos')")
+		exec(t, conn, "ALTER TABLE three CONFIGURE ZONE USING num_replicas = 3")
+		time.Sleep(2 * time.Minute)
+		far := 0
+		for i := range regions.Names {
+			conn := connectTo(t, c, i, "d")
+			exec(t, conn, "SELECT * FROM three")
+			for k, level := range []string{"read committed", "repeatable read"} {
+				exec(t, conn, "SET default_transaction_isolation = '"+level+"'")
+				lines := plain(t, conn, fmt.Sprintf("EXPLAIN ANALYZE INSERT INTO three VALUES (%d, 5)", 10*k+i))
+				predicted, got := footer(t, lines, "wide-area rounds"), footer(t, lines, "wide-area rounds that took place")
+				if predicted != got {
+					t.Errorf("region %d, %s: %s rounds took place, predicted %s\n%s", i, level, got, predicted, strings.Join(lines, "\n"))
+				}
+				if k == 0 && got == "2" {
+					far++
+				}
+				time.Sleep(2 * time.Second)
+			}
+		}
+		if far != 2 {
+			t.Errorf("%d gateways have no replica, want 2", far)
+		}
+	})
+}

@@ -16,6 +16,8 @@ type ExplainOptions struct {
 	Verbose bool
 	// Costs adds estimated costs and rows.
 	Costs bool
+	// Snapshot says that tables without leaseholders are read at one timestamp.
+	Snapshot bool
 	// Actual, if set, describes what happened at a node, for EXPLAIN ANALYZE.
 	Actual func(Node) string
 }
@@ -128,7 +130,11 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 	input := func(n Node) { in = append(in, branch{node: n}) }
 	filter := func(key string, es []scalar.Expr) { add(key, x.conjunction(es)) }
 	reads := func(t *catalog.Table) {
-		if t.Protocol != 0 {
+		switch {
+		case t.Protocol == 0:
+		case x.opts.Snapshot:
+			add("read at", "a quorum, at one timestamp")
+		default:
 			add("read at", "the nearest replica")
 		}
 	}

@@ -21,6 +21,9 @@ type Region struct {
 	// use them.
 	Gateway string
 	Checks  func(Node) Checks
+	// Snapshot says that the plan reads at one timestamp, so that ranges without leaseholders are asked at a quorum, and Validates that what it has read there is read again before its
+	// commit (docs/transactions.md). Only predictions use them.
+	Snapshot, Validates bool
 	// Params are the values of the plan's parameters, as far as they are known.
 	Params []types.Datum
 }
@@ -39,6 +42,8 @@ type Place struct {
 	Index catalog.IndexID
 	// Prefix is the beginning of the keys behind the index's own part, in key encoding; empty: all rows of the index.
 	Prefix []byte
+	// Snapshot says that rows of ranges without leaseholders are read at one timestamp, at a quorum.
+	Snapshot bool
 }
 
 // Distance is how far rows are from the gateway. Times are round trips in microseconds; zero is near, or not known.
@@ -56,14 +61,14 @@ type Distance struct {
 	// Regions are those of leaseholders that are far.
 	Regions []string
 	// Commit is how long a commit in ranges without leaseholders takes, in so many rounds to quorums, whose far regions are CommitRegions. There Leaseholder is the
-	// way to the nearest replica, which serves reads. Zero: all ranges have leaseholders, or the quorums are near.
+	// way to the nearest replica, which serves reads, or, of a Place with Snapshot, to the farthest replica of the quorum that does. Zero: all ranges have leaseholders, or the quorums are near.
 	Commit        float64
 	CommitRounds  int
 	CommitRegions []string
 }
 
-// Quorums are the sizes of the quorums of ranges that commit without leaseholders.
-type Quorums struct{ Replicas, Fast, Classic int }
+// Quorums are the sizes of the quorums of ranges that commit without leaseholders. Reading is how many replicas a read at a timestamp asks.
+type Quorums struct{ Replicas, Fast, Classic, Reading int }
 
 // WideArea is the round trip, in microseconds, above which a request counts as one to another region. Nodes of one region are nearer than this, and
 // most pairs of regions farther.
@@ -125,10 +130,10 @@ func (r *Region) distanceOf(t *catalog.Table, ix *catalog.Index, spans []IndexSp
 			break
 		}
 		seen = append(seen, prefix)
-		out = out.with(r.Distance(Place{t.ID, ix.ID, prefix}))
+		out = out.with(r.Distance(Place{Table: t.ID, Index: ix.ID, Prefix: prefix, Snapshot: r.Snapshot}))
 	}
 	if len(seen) == 0 {
-		return r.Distance(Place{Table: t.ID, Index: ix.ID})
+		return r.Distance(Place{Table: t.ID, Index: ix.ID, Snapshot: r.Snapshot})
 	}
 	return out
 }
@@ -239,7 +244,7 @@ func scanTrip(n *IndexScan, d Distance, reads, width float64) trip {
 		}
 	}
 	t := timesFar(max(pages, 1), micros)
-	if n.AsOf.IsZero() {
+	if n.AsOf.IsZero() || d.CommitRounds > 0 { // a quorum serves one range after the other
 		t = t.farther(sure(float64(d.Ranges), d.Sum))
 	}
 	return t
@@ -324,7 +329,9 @@ func (p Prediction) Text() string {
 // Predict computes the requests of a plan by the distances of the moment, which may be others than those that it was made by. It is pure.
 func (p *Plan) Predict(r Region) Prediction {
 	x := predictor{region: &r, explain: explainer{meta: p.Meta, names: make(map[string]ColumnID)}}
-	t := x.node(p.Root).plus(x.commits.beyond(x.led))
+	t := x.node(p.Root)
+	x.validate()
+	t = t.plus(x.commits.beyond(x.led))
 	whole := func(rounds float64) int { return int(math.Ceil(rounds - 1e-9)) }
 	return Prediction{Rounds: whole(t.rounds), LeastRounds: whole(t.leastRounds), Micros: t.micros, LeastMicros: t.leastMicros, Regions: x.regions, Of: x.of,
 		Commits: x.tables}
@@ -340,6 +347,64 @@ type predictor struct {
 	// commits is the commit of what the plan writes to ranges without leaseholders: once for all of it, at its end. led is the longest of its writes to others, which
 	// the commit goes along with.
 	commits, led trip
+	// points and spans are what is read again before the commit, if it validates reads: keys at once, and spans one after the other.
+	points, spans trip
+	// replaced is the scan of the rows that the statement, or a part of it, replaces.
+	replaced *IndexScan
+}
+
+// reads notes what a node reads of a table, for the commit. replaced says that it is rows, by their keys, which the commit replaces: their options say by themselves that they have not changed.
+func (x *predictor) reads(d Distance, t trip, points, replaced bool) {
+	switch {
+	case !x.region.Validates || d.CommitRounds == 0 || replaced:
+	case points:
+		x.points = x.points.farther(onceFar(d.Leaseholder))
+	default:
+		x.spans = x.spans.plus(t)
+	}
+}
+
+// validate adds what is read again to the commit.
+func (x *predictor) validate() {
+	again := x.points.plus(x.spans)
+	if len(x.tables) == 0 || again.rounds == 0 {
+		return
+	}
+	x.commits = x.commits.plus(again)
+	for i := range x.tables {
+		x.tables[i].Rounds, x.tables[i].Micros = x.tables[i].Rounds+int(again.rounds), x.tables[i].Micros+again.micros
+	}
+}
+
+// replaces reports whether a scan reads rows, by their keys, that the statement replaces or removes: below it there is nothing else.
+func replaces(n Node) *IndexScan {
+	var t *catalog.Table
+	switch m := n.(type) {
+	case *UpdateNode:
+		if len(m.Stmt.Commutes) > 0 {
+			return nil
+		}
+		t, n = m.Stmt.Table, m.Input
+	case *DeleteNode:
+		t, n = m.Stmt.Table, m.Input
+	default:
+		return nil
+	}
+	for {
+		switch m := n.(type) {
+		case *ProjectNode:
+			n = m.Input
+		case *FilterNode:
+			n = m.Input
+		case *IndexScan:
+			if m.Single && m.Table.ID == t.ID && m.Index.Primary {
+				return m
+			}
+			return nil
+		default:
+			return nil
+		}
+	}
 }
 
 // beyond is what t takes longer than x.
@@ -376,6 +441,9 @@ func (x *predictor) asks(t *catalog.Table, d Distance, trip trip) trip {
 
 // node adds up a node and those below it, which run one after the other.
 func (x *predictor) node(n Node) (sum trip) {
+	if s := replaces(n); s != nil {
+		x.replaced = s
+	}
 	_, _, inputs := x.explain.parts(n)
 	loop := 1.0 // how often the inputs after the first run
 	if a, ok := n.(*NestedLoop); ok && a.Apply {
@@ -398,7 +466,9 @@ func (x *predictor) node(n Node) (sum trip) {
 	switch n := n.(type) {
 	case *IndexScan:
 		d := r.distanceOf(n.Table, n.Index, n.Spans)
-		sum = sum.plus(x.asks(n.Table, d, scanTrip(n, d, n.reads, n.width)))
+		t := x.asks(n.Table, d, scanTrip(n, d, n.reads, n.width))
+		x.reads(d, t, n.Single, n == x.replaced)
+		sum = sum.plus(t)
 	case *IndexJoin:
 		var spans []IndexSpan
 		if s := scanBelow(n.Input); s != nil && s.Table == n.Table {
@@ -409,13 +479,16 @@ func (x *predictor) node(n Node) (sum trip) {
 			break
 		}
 		t := x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows))
+		x.reads(d, t, true, false)
 		if _, near := n.Input.(*LocalitySearch); near {
 			t = t.perhaps() // rows are where their entries are
 		}
 		sum = sum.plus(t)
 	case *LookupJoin:
 		d := r.distanceOf(n.Table, n.Index, n.Spans)
-		sum = sum.plus(x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows*float64(max(len(n.Spans), 1)))))
+		t := x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows*float64(max(len(n.Spans), 1))))
+		x.reads(d, t, true, false)
+		sum = sum.plus(t)
 		if n.Remote != nil { // for the rows without a match, after the others
 			d := r.distanceOf(n.Table, n.Index, n.Remote)
 			sum = sum.plus(x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows*float64(len(n.Remote)))).perhaps())
@@ -481,8 +554,8 @@ func scanBelow(n Node) *IndexScan {
 // insert is the checks of an INSERT and its writes.
 func (x *predictor) insert(n *InsertNode) (sum trip) {
 	t := n.Stmt.Table
-	if n.Stmt.Conflict != nil || n.Stmt.Upsert && len(t.Indexes) > 1 {
-		var reads trip // all arbiters are read at once
+	if n.Stmt.Conflict != nil || n.Stmt.Upsert && len(t.Indexes) > 1 || t.Protocol != 0 {
+		var reads trip // all arbiters are read at once; without leaseholders, all keys of new rows are
 		for i := range t.Indexes {
 			if ix := &t.Indexes[i]; ix.Unique || ix.Primary {
 				d := x.region.distanceOf(t, ix, nil)

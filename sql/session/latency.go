@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"meridian/kv"
 	"meridian/replica/closedts"
 	"meridian/route"
 	"meridian/sql/opt"
@@ -48,12 +49,25 @@ func (s *Session) predict(ctx context.Context, p *plan.Plan, params []types.Datu
 		present := region.Distance
 		region.Distance = func(at opt.Place) opt.Distance {
 			d := present(at)
+			if d.CommitRounds > 0 {
+				return d // without leaseholders, the past is asked for at quorums
+			}
 			d.Leaseholder, d.Sum, d.Ranges = d.Nearest, d.Nearest, 0
 			return d
 		}
 	}
+	region.Snapshot, region.Validates = s.readsSnapshot(p)
 	region.Gateway, region.Checks, region.Params = s.srv.Region, p.Program.Checks, params
 	return physical.Predict(region), true, nil
+}
+
+// readsSnapshot reports whether a plan reads tables without leaseholders at one timestamp, as it would run now, and whether its transaction has to read again before it commits.
+func (s *Session) readsSnapshot(p *plan.Plan) (snapshot, validates bool) {
+	m := s.state.Modes()
+	if p.Query != nil && p.Query.AsOf != nil || s.tx != nil && s.tx.Historical() {
+		return true, false
+	}
+	return m.Declared && m.Isolation != kv.ReadCommitted, m.Declared && m.Isolation == kv.Serializable
 }
 
 // readsClosed reports whether a plan is to read at a time that followers have closed.
