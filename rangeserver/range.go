@@ -21,6 +21,8 @@ type Range struct {
 	opened atomic.Int64
 	// vouched is a position of the store below which each promise of the delta is that is durable (fence.FE5). In an idle range it rests.
 	vouched atomic.Uint64
+	// lagging is how many rows this replica knows to be behind.
+	lagging atomic.Int64
 }
 
 // vouch notes that what was promised is durable. It comes before the promise can be given.
@@ -191,6 +193,9 @@ func (g *Range) WriteLater(generation uint64, change func(*Delta)) error {
 
 // Holds says how many bytes the delta has, about, for a participant that does not only add to it: the range is folded by it.
 func (g *Range) Holds(bytes int64) { g.promised.Store(bytes) }
+
+// Lags says of how many rows this replica knows that it lacks something which has committed, or may have. It is zero again in a new generation.
+func (g *Range) Lags(rows int) { g.lagging.Store(int64(rows)) }
 
 // Send sends a message to another replica's participant. It travels with the messages of raft, and may be lost. If it gives a
 // promise, the promise has to be durable already. A replica that does not act in this generation does not receive it.

@@ -28,6 +28,7 @@ func (s *Store) served(e *entry, d *kv.RangeDescriptor) {
 	if now != nil && now.protocol == d.Protocol {
 		if now.p != nil {
 			now.g.promised.Store(0)
+			now.g.lagging.Store(0)
 			now.g.opened.Store(int64(s.o.Clock.Physical().Monotonic()))
 			now.p.Opened(d)
 		}

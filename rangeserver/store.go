@@ -175,6 +175,8 @@ type Gauges struct {
 	Ranges, Uninitialised, Leaseholders, Leaders, Quiesced int
 	LiveBytes, TotalBytes                                  int64
 	RaftLogBytes                                           int64
+	// RowsLagging are rows of ranges without leaseholders that a replica here knows to be behind.
+	RowsLagging int64
 }
 
 // Open finds the replicas of an engine, which Bootstrap or other stores filled, and starts to serve them.
@@ -616,6 +618,12 @@ func (s *Store) Gauges() (g Gauges) {
 		st := r.Stats()
 		g.LiveBytes += st.LiveBytes
 		g.TotalBytes += st.TotalBytes
+		return true
+	})
+	s.ranges.Range(func(_, v any) bool {
+		if now := v.(*entry).serving.Load(); now != nil && now.g != nil {
+			g.RowsLagging += now.g.lagging.Load()
+		}
 		return true
 	})
 	return g

@@ -181,6 +181,7 @@ func (e *emitter) ranges(s *rangeserver.Store) {
 	e.gauge("ranges_quiesced", "Replicas that sleep.", float64(g.Quiesced))
 	e.gauge("live_bytes", "Bytes that reads at the present can see.", float64(g.LiveBytes))
 	e.gauge("total_bytes", "Bytes of all versions.", float64(g.TotalBytes))
+	e.gauge("range_rows_lagging", "Rows of ranges without leaseholders of which a replica here lacks what has committed, or has not heard for a while whether it has.", float64(g.RowsLagging))
 	e.gauge("raft_log_bytes", "Bytes of raft logs.", float64(g.RaftLogBytes))
 	high, waits, waited := s.Backlog()
 	e.gauge("store_backlog", "1 while requests with new data wait, because the engine is behind.", flag(high))

@@ -88,7 +88,11 @@ func (a *Acceptor) Tend(src engine.Reader, now clock.Timestamp) error {
 			r.kept.floor = a.floor
 			r.noteHead()
 		}
-		a.late(k, r, now)
+		if a.late(k, r, now); r.lags(now) {
+			a.lagging[k] = true
+		} else {
+			delete(a.lagging, k)
+		}
 		a.persist(keys.Key(k), r, false)
 		if r.Base.At.LessEq(r.kept.base) {
 			delete(a.fresh, k)

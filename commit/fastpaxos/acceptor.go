@@ -123,6 +123,8 @@ type Acceptor struct {
 	// leads says that the replica is the leaseholder; overdue is what the last Tend has found.
 	leads   bool
 	overdue []overdueItem
+	// lagging are the records that this replica knows to be behind (lags), as of when Tend came to each.
+	lagging map[string]bool
 	fx      Effects
 	last    core.Ticket // of the latest Persist
 	durable core.Ticket
@@ -137,7 +139,7 @@ type heldReply struct {
 
 // NewAcceptor makes an acceptor that has the given records of its generation. last is the latest ticket of what may not be durable yet of them.
 func NewAcceptor(q Quorums, cols Columns, records []Write, last core.Ticket) *Acceptor {
-	a := &Acceptor{quorums: q, cols: cols, records: map[string]*Record{}, stored: map[string]*Record{}, fresh: map[string]bool{}, looked: map[string]Value{}, marks: &Marks{},
+	a := &Acceptor{quorums: q, cols: cols, records: map[string]*Record{}, stored: map[string]*Record{}, fresh: map[string]bool{}, looked: map[string]Value{}, lagging: map[string]bool{}, marks: &Marks{},
 		order: btree.NewOrderedG[string](32), last: last}
 	for _, w := range records {
 		a.keep(w.Key, w.Record, &kept{})

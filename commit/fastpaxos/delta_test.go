@@ -492,11 +492,20 @@ func TestTendInherited(t *testing.T) {
 			got = append(got, fmt.Sprint(i.key, i.option != nil))
 		}
 	}
+	if n := len(w.a.lagging); n != 2 {
+		t.Errorf("%d rows lag, want 2", n)
+	}
 	want := []string{fmt.Sprint(rowKey("a"), true), fmt.Sprint(rowKey("c"), true)}
 	if !slices.Equal(got, want) {
 		t.Errorf("found %v, want %v", got, want)
 	}
 	if n := len(w.a.records); n > 8 {
 		t.Errorf("%d records are kept", n)
+	}
+	for _, k := range []string{"a", "c"} {
+		w.ask(&Request{Kind: End, Key: rowKey(k), Option: Option{Name: x.Name}})
+	}
+	if err := w.a.Tend(s.e, wall(now+int64(time.Minute))); err != nil || len(w.a.lagging) != 0 {
+		t.Errorf("%d rows lag though their outcomes have come (%v)", len(w.a.lagging), err)
 	}
 }

@@ -2,6 +2,7 @@ package fastpaxos
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"meridian/clock"
@@ -16,6 +17,8 @@ import (
 //	commuting updates that are not a version yet         a master makes them one, when nobody has added any for a while
 //
 // The base reaches all replicas by the range's log, whatever they have missed; a record that is older than its base takes over the base's version.
+//
+// A record of which its replica knows that something is missing is not read there (Behind), and is counted until it is not so any more (Range.Lags).
 //
 //	fastpaxos.FP26 (I2, liveness): No row stays behind what has committed, at any replica, for longer than it takes until some replicas that are connected have had the time for this. It changes nothing
 //	    but what End and masters change: options are decided by the same rules, whoever asks.
@@ -53,6 +56,11 @@ func (a *Acceptor) late(k string, r *Record, now clock.Timestamp) {
 	if len(r.Votes) == 0 && (r.kept.base.Less(r.Base.At) && old(r.Base.At) && !a.leads || len(r.Added) > 0 && old(r.Added[len(r.Added)-1].At)) {
 		a.overdue = append(a.overdue, overdueItem{key: keys.Key(k)})
 	}
+}
+
+// lags reports whether this replica knows of a record that it lacks something: a version which an option was made for, or the outcome of an option, for so long that others have it.
+func (r *Record) lags(now clock.Timestamp) bool {
+	return r.Behind() || slices.ContainsFunc(r.Votes, func(v Vote) bool { return v.At.Less(now.Add(-overdue)) })
 }
 
 // Mender brings the replicas of a record up to date; a Client does. The part of the replicas finds it among the node's Finishers.

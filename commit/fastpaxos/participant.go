@@ -67,6 +67,7 @@ func acceptors(o *ProtocolOptions, marks *Marks) *acceptor.Protocol[*Acceptor, R
 			a.leads, a.overdue = g.Leads(), nil
 			err := a.Tend(g.Engine(), g.Clock().Now())
 			o.mend(a.overdue)
+			g.Lags(len(a.lagging))
 			return err
 		},
 		Final: func(a *Acceptor, max int) (out []replica.Row) {

@@ -580,6 +580,41 @@ func TestMissedOutcomes(t *testing.T) {
 	})
 }
 
+// TestLaggingIsTold: a replica that has accepted options, and was cut off before it heard their outcomes, counts their rows as lagging until it has heard.
+func TestLaggingIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := fiveAcceptors(t)
+		stocked(t, c, 100)
+		conn := connectTo(t, c, 0, "d")
+		exec(t, conn, "INSERT INTO stock SELECT g, 5, 'x' FROM generate_series(100, 102) g")
+		time.Sleep(2 * time.Second)
+		lagging := func(i int) int64 { return c.Node(i).Store().Gauges().RowsLagging }
+		target, name := c.Target(1), c.Names()[1]
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			exec(t, conn, "UPDATE stock SET name = 'y' WHERE id >= 100")
+		}()
+		time.Sleep(50 * time.Millisecond) // us-west1 is 62 ms away, and gets what is proposed after half of that
+		target.Isolate(name)
+		<-done
+		time.Sleep(20 * time.Second)
+		for i, want := range []int64{0, 3, 0, 0, 0} {
+			if got := lagging(i); got != want {
+				t.Errorf("while %s was cut off: node %d counts %d rows that lag, want %d", name, i+1, got, want)
+			}
+		}
+		target.Rejoin(name)
+		time.Sleep(20 * time.Second)
+		for i := range c.Len() {
+			if got := lagging(i); got != 0 {
+				t.Errorf("afterwards node %d counts %d rows that lag", i+1, got)
+			}
+		}
+	})
+}
+
 // TestFastPaxosConflictCommutes: INSERT ... ON CONFLICT DO UPDATE that adds to the row in the way commutes, from all regions at the same time; the first one inserts the row. The bound
 // of a CHECK holds.
 func TestFastPaxosConflictCommutes(t *testing.T) {
