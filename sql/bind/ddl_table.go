@@ -304,6 +304,7 @@ func (d *tableDef) columnDef(n *tree.ColumnTableDef) {
 		d.later = append(d.later, func() { d.columns[pos].Generated = d.generatedText(expr, name) })
 	}
 	if n.PrimaryKey.IsPrimaryKey {
+		d.notices = append(d.notices, b.parameters(indexParameters, n.PrimaryKey.StorageParams, nil)...)
 		d.constraint(deferred(ConstraintDef{Kind: PrimaryKey, Name: string(n.Unique.ConstraintName), Columns: []IndexColumnDef{{Name: name}}},
 			b.deferral(parse.PrimaryConstraint)))
 	} else if n.Unique.IsUnique {
