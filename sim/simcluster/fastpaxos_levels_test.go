@@ -51,6 +51,55 @@ func TestFastPaxosLevelRounds(t *testing.T) {
 	})
 }
 
+// TestFastPaxosUpToDate: what was acknowledged to any client is seen by each read at REPEATABLE READ or above that begins afterwards, in each region, in one round, with clocks that differ. The default level may
+// read what was there before.
+func TestFastPaxosUpToDate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, regions := fiveAcceptors(t)
+		stocked(t, c, 100)
+		target := c.Target(1)
+		for i, name := range c.Names() {
+			target.Skew(name, time.Duration(i-2)*90*time.Millisecond)
+		}
+		time.Sleep(2 * time.Second)
+		old, n := 0, 100
+		for w := range regions.Names {
+			for r, from := range regions.Names {
+				writer, reader := connectTo(t, c, w, "d"), connectTo(t, c, r, "d")
+				level := []string{"repeatable read", "serializable"}[n%2]
+				ask[int](t, reader, "SELECT n FROM stock WHERE id = 7")
+				time.Sleep(2 * time.Second)
+				n++
+				cut := (w+r)%2 == 1 // the reader's replica, and its clock, have never heard of it
+				if cut {
+					target.Isolate(c.Names()[r])
+				}
+				exec(t, writer, "UPDATE stock SET n = $1 WHERE id = 7", n)
+				if cut {
+					target.Rejoin(c.Names()[r])
+				}
+				if ask[int](t, reader, "SELECT n FROM stock WHERE id = 7") != n {
+					old++
+				}
+				exec(t, reader, "SET default_transaction_isolation = '"+level+"'")
+				begun := time.Now()
+				for _, q := range []string{"SELECT n FROM stock WHERE id = 7", "SELECT max(n) FROM stock"} {
+					if got := ask[int](t, reader, q); got != n {
+						t.Errorf("from %d, at %s: %s reads %d, and %d was acknowledged in %d", r, level, q, got, n, w)
+					}
+				}
+				if took := time.Since(begun); !cut && took > 4*fourth(regions, from)+20*time.Millisecond {
+					t.Errorf("from %d, at %s: two reads took %v", r, level, took)
+				}
+			}
+		}
+		if old == 0 {
+			t.Error("no read at the default level was old, so that the others show nothing")
+		}
+	})
+}
+
 // TestFastPaxosAnomalies: the campaign of anomalies on tables of the protocol, and on some of it together with some of the leader's. Neither level may show what it forbids, and serializable transactions are in the order of
 // time, too.
 func TestFastPaxosAnomalies(t *testing.T) {

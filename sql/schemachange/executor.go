@@ -42,7 +42,9 @@ type Definition struct {
 	Alone bool
 	// OverrideZones allows CONFIGURE ZONE to change what the regions of a database decide.
 	OverrideZones bool
-	Notice        func(*sqlstate.Error)
+	// IgnoreProtocol has new tables begin with the protocol leader: rows and keys of a dump come after its tables.
+	IgnoreProtocol bool
+	Notice         func(*sqlstate.Error)
 	// Scalar is the context in which expressions over rows are evaluated, with sequences for example; nil: functions that
 	// need a session are refused.
 	Scalar *scalar.Context

@@ -126,6 +126,13 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 		return "", err
 	}
 	c.hook()
+	if p := s.Protocol; p != 0 && c.IgnoreProtocol {
+		led := *s
+		led.Protocol = 0
+		s = &led
+		c.notice(&sqlstate.Error{Code: sqlstate.SuccessfulCompletion, Message: fmt.Sprintf("commit protocol \"%s\" of table \"%s\" is ignored", p, s.Name.Name),
+			Hint: fmt.Sprintf("When its rows and keys are there: ALTER TABLE %s.%s SET (%s = '%s').", quoteIdent(sc.Name), quoteIdent(s.Name.Name), catalog.ProtocolOption, p)})
+	}
 	o := &oids{c: c, temporary: s.Temporary}
 	id := o.next()
 	t := s.Descriptor(id, db.ID, sc.ID, c.Info.User, o.next)

@@ -272,8 +272,8 @@ func (s *Session) define(ctx context.Context, p *plan.Plan) (string, error) {
 		Stmt: bound, Txn: s.tx, KV: s.temp.definitions(s.tx), Catalog: s.cat, Session: s.pid, Info: s.info(), Binder: s.binder(nil), Explicit: s.state.Explicit(),
 		NoSuperRegions: s.setting("enable_super_regions") == "off", NoPlacement: s.setting("enable_multiregion_placement_policy") == "off",
 		Alone:         s.state.First() && (s.endsTxn || s.syncNext),
-		OverrideZones: s.setting("override_multi_region_zone_config") == "on",
-		Notice:        s.out.Notice, Scalar: s.definitionScalar(ctx),
+		OverrideZones: s.setting("override_multi_region_zone_config") == "on", IgnoreProtocol: s.setting("ignore_commit_protocol") == "on",
+		Notice: s.out.Notice, Scalar: s.definitionScalar(ctx),
 		Run: func(ctx context.Context, q *bind.Query, row func(types.Row) error) (int64, error) {
 			return s.runBound(ctx, q, nil, row)
 		},

@@ -95,6 +95,7 @@ var All = []Definition{
 	{Name: "hash_mem_multiplier", Default: "2", Domain: real(1, 1000), Category: aboutMemory, About: noEffect},
 	{Name: "idle_in_transaction_session_timeout", Default: "0", Domain: duration, Category: aboutStatements, About: "Time that a session may sit idle in a transaction; 0 is for ever."},
 	{Name: "idle_session_timeout", Default: "0", Domain: duration, Category: aboutStatements, About: "Time that a session may sit idle outside of a transaction; 0 is for ever."},
+	{Name: "ignore_commit_protocol", Default: "off", Domain: boolean, Category: aboutStatements, About: "CREATE TABLE makes tables of the commit protocol leader, whichever it names: for dumps."},
 	{Name: "in_hot_standby", Default: "off", Reported: true, Context: "internal", Domain: boolean, Category: aboutPresets},
 	{Name: "integer_datetimes", Default: "on", Reported: true, Context: "internal", Domain: boolean, Category: aboutPresets},
 	{Name: "intervalstyle", Default: "postgres", Reported: true, Domain: oneOf("postgres", "postgres_verbose", "sql_standard", "iso_8601"), Category: aboutFormats, About: "Layout of intervals."},
