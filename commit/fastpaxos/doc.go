@@ -82,7 +82,7 @@
 //
 // # Tests
 //
-// TestExhausted searches all states of a record, and of two, with a few options and masters (exhaust_test.go; docs/testing.md has the figures). TestEveryOrder and TestRandomOrders have the
+// TestScripts plays the paper's situations message by message (testdata/scripts), its figure 2 among them. TestExhausted searches all states of a record, and of two, with a few options and masters (exhaust_test.go; docs/testing.md has the figures). TestEveryOrder and TestRandomOrders have the
 // messages arrive in many orders, with the gateways' commits (model_test.go). TestFoldAtAnyMoment ends generations
 // in the middle of that; in TestFoldsInterrupted folds fail, and are begun again. In TestDelta a
 // replica is stopped between any two writes. fold_test.go has the situations one by one, and rangeserver's TestFastPaxos has them at replicas.

@@ -43,6 +43,7 @@ const theKey = "k"
 
 type model struct {
 	q         Quorums
+	base      string
 	acceptors []*Acceptor
 	parts     []*part
 	// sent are messages on their way; cast is every vote that was ever given, dictated every proposal of a master that was accepted.
@@ -80,7 +81,7 @@ type envelope struct {
 }
 
 func newModel(n int, base string, options []Option, finishers int) *model {
-	m := &model{q: QuorumsOf(n), cast: map[castVote]uint32{}, dictated: map[string]uint32{}, learned: map[Name]Verdict{}, options: map[Name]*Option{}}
+	m := &model{q: QuorumsOf(n), base: base, cast: map[castVote]uint32{}, dictated: map[string]uint32{}, learned: map[Name]Verdict{}, options: map[Name]*Option{}}
 	for range n {
 		a := NewAcceptor(m.q, plain{}, nil, 0)
 		a.Load(keys.Key(theKey), &Record{Base: Value{At: clock.Timestamp{Wall: 1}, Data: []byte(base)}})
@@ -298,7 +299,7 @@ func (m *model) learn(n Name, v Verdict) {
 		}
 	}
 	if o.Commutes() {
-		if v, _ := (plain{}).Column([]byte(modelBase), 0); v+total < bounds.Min {
+		if v, _ := (plain{}).Column([]byte(m.base), 0); v+total < bounds.Min {
 			m.broken = fmt.Sprintf("M3: %d and the others come to %d", n.At.Wall, v+total)
 		}
 	}
