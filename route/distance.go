@@ -96,12 +96,20 @@ func (s *Sender) Far() bool {
 }
 
 // Distance measures a span of addresses. It asks the cache alone, and sends nothing.
-func (s *Sender) Distance(span keys.Span) Distance { return s.distance(span, false) }
+func (s *Sender) Distance(span keys.Span) Distance { return s.DistanceAt(span, AtNearest) }
 
-// SnapshotDistance is Distance for reads at a timestamp: ranges without leaseholders are as far as the last one of so many replicas as such a read asks.
-func (s *Sender) SnapshotDistance(span keys.Span) Distance { return s.distance(span, true) }
+// Asked is how many replicas of ranges without leaseholders a read asks.
+type Asked uint8
 
-func (s *Sender) distance(span keys.Span, snapshot bool) (d Distance) {
+// AtNearest is one, AtMajority a classic quorum, and AtTimestamp as many as promise something to a reader at a timestamp.
+const (
+	AtNearest Asked = iota
+	AtMajority
+	AtTimestamp
+)
+
+// DistanceAt is Distance where ranges without leaseholders are as far as the last one of the replicas that are asked.
+func (s *Sender) DistanceAt(span keys.Span, asked Asked) (d Distance) {
 	l := s.cache.load()
 	i := sort.Search(len(l), func(i int) bool { return span.Start.Less(l[i].desc.End) })
 	at := span.Start
@@ -109,7 +117,7 @@ func (s *Sender) distance(span keys.Span, snapshot bool) (d Distance) {
 		e := l[i]
 		d.Unknown = d.Unknown || at.Less(e.desc.Start)
 		at = e.desc.End
-		d.add(s, e, snapshot)
+		d.add(s, e, asked)
 	}
 	d.Unknown = d.Unknown || at.Less(span.End)
 	return d
@@ -138,9 +146,9 @@ func (s *Sender) Quorums(span keys.Span) (out []Quorums) {
 // masterRounds are those of a commit whose proposals no fast quorum can answer: the master's question, at the same time as the proposals, and what it has decided.
 const masterRounds = 2
 
-// leaderless adds a range without a leaseholder: reads go to the nearest voter, or to a quorum of them at a timestamp, and commits to a fast quorum, or, if too few voters are up,
+// leaderless adds a range without a leaseholder: reads go to the nearest voter, or to a quorum of them, and commits to a fast quorum, or, if too few voters are up,
 // to a classic one by a master.
-func (d *Distance) leaderless(s *Sender, desc *kv.RangeDescriptor, q Quorums, snapshot bool) {
+func (d *Distance) leaderless(s *Sender, desc *kv.RangeDescriptor, q Quorums, at Asked) {
 	type voter struct {
 		node kv.NodeID
 		trip time.Duration
@@ -168,7 +176,10 @@ func (d *Distance) leaderless(s *Sender, desc *kv.RangeDescriptor, q Quorums, sn
 	}
 	slices.SortFunc(live, func(a, b voter) int { return cmp.Compare(a.trip, b.trip) })
 	asked := live[:1]
-	if snapshot {
+	switch at {
+	case AtMajority:
+		asked = live[:min(q.Classic, len(live))]
+	case AtTimestamp:
 		asked = live[:min(q.Reading, len(live))]
 	}
 	near := asked[len(asked)-1].trip
@@ -193,9 +204,9 @@ func (d *Distance) leaderless(s *Sender, desc *kv.RangeDescriptor, q Quorums, sn
 }
 
 // add adds a range. If its leaseholder is not known, the nearest voter counts, which would be asked first.
-func (d *Distance) add(s *Sender, e *entry, snapshot bool) {
+func (d *Distance) add(s *Sender, e *entry, at Asked) {
 	if q, ok := s.quorums(e.desc); ok {
-		d.leaderless(s, e.desc, q, snapshot)
+		d.leaderless(s, e.desc, q, at)
 		return
 	}
 	nearest, voter := time.Duration(-1), kv.NodeID(0)

@@ -19,11 +19,14 @@ func (r ranges) Distances() opt.Region {
 	}
 	return opt.Region{Distance: func(p opt.Place) opt.Distance {
 		micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-		measure := router.Distance
-		if p.Snapshot {
-			measure = router.SnapshotDistance
+		at := route.AtNearest
+		switch {
+		case p.Snapshot:
+			at = route.AtTimestamp
+		case p.Majority:
+			at = route.AtMajority
 		}
-		d := measure(placeSpan(p))
+		d := router.DistanceAt(placeSpan(p), at)
 		return opt.Distance{Leaseholder: micros(d.Leaseholder), Sum: micros(d.Sum), Ranges: d.Ranges, Nearest: micros(d.Nearest),
 			Quorum: micros(d.Quorum), WideQuorum: d.WideQuorum, Regions: d.Regions,
 			Commit: micros(d.Commit), CommitRounds: d.CommitRounds, CommitRegions: d.CommitRegions}

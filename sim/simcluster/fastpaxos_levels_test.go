@@ -185,6 +185,21 @@ func TestFastPaxosPredictsLevels(t *testing.T) {
 				time.Sleep(2 * time.Second)
 			}
 		}
+		// Who removes a row looks for rows that refer to it at a majority.
+		exec(t, connectTo(t, c, 0, "d"), "CREATE TABLE child (id int PRIMARY KEY, of int REFERENCES stock, INDEX child_of_idx (of)) WITH (commit_protocol = 'fast_paxos')")
+		for i, from := range regions.Names[:2] {
+			conn := connectTo(t, c, i, "d")
+			exec(t, conn, fmt.Sprintf("INSERT INTO stock VALUES (%d, 5, 'x')", 300+i))
+			exec(t, conn, "SELECT * FROM child")
+			time.Sleep(2 * time.Second)
+			all := trips(regions, from)
+			want := fmt.Sprintf("%d ms", (all[3] + all[2]).Round(time.Millisecond).Milliseconds())
+			lines := plain(t, conn, fmt.Sprintf("EXPLAIN ANALYZE DELETE FROM stock WHERE id = %d", 300+i))
+			if footer(t, lines, "wide-area rounds") != "2" || footer(t, lines, "wide-area rounds that took place") != "2" || footer(t, lines, "predicted latency") != want {
+				t.Errorf("region %d: want 2 rounds, %s\n%s", i, want, strings.Join(lines, "\n"))
+			}
+			time.Sleep(2 * time.Second)
+		}
 		// Gateways without a replica look for the keys of new rows at the nearest one.
 		conn := connectTo(t, c, 0, "d")
 		exec(t, conn, "CREATE TABLE three (id int PRIMARY KEY, n int) WITH (commit_protocol = 'fast_paxos')")

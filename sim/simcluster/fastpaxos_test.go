@@ -31,13 +31,15 @@ func fiveAcceptors(t *testing.T) (c *simcluster.Cluster, regions *sim.Regions) {
 }
 
 // fourth is the round trip from a region to the fourth nearest of the five.
-func fourth(regions *sim.Regions, from string) time.Duration {
-	var all []time.Duration
+func fourth(regions *sim.Regions, from string) time.Duration { return trips(regions, from)[3] }
+
+// trips are the round trips from a region to each of the five, in order.
+func trips(regions *sim.Regions, from string) (all []time.Duration) {
 	for _, r := range regions.Names {
 		all = append(all, regions.RTT(from, r))
 	}
 	slices.Sort(all)
-	return all[3]
+	return all
 }
 
 // TestFastPaxosRounds: a transaction that writes several records commits in one round trip to the fourth nearest of five replicas, from any region, and reads cost none.

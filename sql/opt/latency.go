@@ -42,8 +42,8 @@ type Place struct {
 	Index catalog.IndexID
 	// Prefix is the beginning of the keys behind the index's own part, in key encoding; empty: all rows of the index.
 	Prefix []byte
-	// Snapshot says that rows of ranges without leaseholders are read at one timestamp, at a quorum.
-	Snapshot bool
+	// Snapshot says that rows of ranges without leaseholders are read at one timestamp, at a quorum; Majority, that they are read at a majority.
+	Snapshot, Majority bool
 }
 
 // Distance is how far rows are from the gateway. Times are round trips in microseconds; zero is near, or not known.
@@ -61,7 +61,7 @@ type Distance struct {
 	// Regions are those of leaseholders that are far.
 	Regions []string
 	// Commit is how long a commit in ranges without leaseholders takes, in so many rounds to quorums, whose far regions are CommitRegions. There Leaseholder is the
-	// way to the nearest replica, which serves reads, or, of a Place with Snapshot, to the farthest replica of the quorum that does. Zero: all ranges have leaseholders, or the quorums are near.
+	// way to the nearest replica, which serves reads, or, of a Place with Snapshot or Majority, to the farthest replica of the quorum that does. Zero: all ranges have leaseholders, or the quorums are near.
 	Commit        float64
 	CommitRounds  int
 	CommitRegions []string
@@ -509,7 +509,7 @@ func (x *predictor) node(n Node) (sum trip) {
 		var children trip
 		for _, ref := range n.Stmt.Table.ReferencedBy {
 			if r.Distance != nil {
-				children = children.plus(onceFar(r.Distance(Place{Table: ref.Table}).Leaseholder))
+				children = children.plus(onceFar(r.Distance(Place{Table: ref.Table, Snapshot: r.Snapshot, Majority: true}).Leaseholder)) // fastpaxos.FP82
 			}
 		}
 		sum = sum.plus(children)
