@@ -51,6 +51,26 @@ func homed(t *testing.T, c *simcluster.Cluster, conn *pgx.Conn, table string, re
 	t.Errorf("%s is at\n%s", table, got)
 }
 
+// leasesRest waits until no lease has moved for some time: the nodes of a new cluster even out how many each of them has, one in a second. A gateway finds a lease that has moved by a round
+// trip more.
+func leasesRest(t *testing.T, c *simcluster.Cluster) {
+	t.Helper()
+	var last string
+	for rested, tries := 0, 0; rested < 15; tries++ {
+		var leases []int
+		for i := range c.Names() {
+			leases = append(leases, int(c.Node(i).Store().Gauges().Leaseholders))
+		}
+		if now := fmt.Sprint(leases); now != last {
+			last, rested = now, 0
+		}
+		if rested++; tries > 300 {
+			t.Fatalf("leases go on moving: %s", last)
+		}
+		time.Sleep(time.Second)
+	}
+}
+
 // usersByRow is a cluster over three continents and a session in its database over all of them, in which statements have made the table users, with two
 // indexes: its leaseholders are where the rows are homed.
 func usersByRow(t *testing.T, statements ...string) (*simcluster.Cluster, *pgx.Conn) {

@@ -32,7 +32,7 @@ func TestConstraintsInOneRound(t *testing.T) {
 			"INSERT INTO cities VALUES (1, 'here'), (2, 'there')")
 		homed(t, c, conn, "rides", 3, 2)
 		homed(t, c, conn, "trips", 3, 1)
-		time.Sleep(10 * time.Second)
+		leasesRest(t, c)
 		names := sim.ThreeRegions().Names
 		west, europe := sim.ThreeRegions().RTT(names[0], names[1]), sim.ThreeRegions().RTT(names[0], names[2])
 		n := 0
@@ -65,11 +65,6 @@ func TestConstraintsInOneRound(t *testing.T) {
 				explained := plain(t, conn, "EXPLAIN "+sql())
 				time.Sleep(time.Second)
 				lines := plain(t, conn, "EXPLAIN ANALYZE "+sql())
-				if footer(t, lines, "wide-area rounds that took place") != x.actual {
-					// Once in a while a statement in the first seconds takes a round more, and the next one does not.
-					time.Sleep(time.Second)
-					lines = plain(t, conn, "EXPLAIN ANALYZE "+sql())
-				}
 				predicted, actual := footer(t, explained, "wide-area rounds"), footer(t, lines, "wide-area rounds that took place")
 				if predicted != x.predicted || actual != x.actual {
 					t.Errorf("%s at %s: predicted %s rounds, %s took place; want %s, %s\n%s", x.sql, level, predicted, actual, x.predicted, x.actual, strings.Join(lines, "\n"))
