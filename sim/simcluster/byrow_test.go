@@ -121,7 +121,7 @@ func TestRegionalByRow(t *testing.T) {
 		homed(t, c, conn, "users", 5, 3)
 		exec(t, conn, `CREATE TABLE rides (id int PRIMARY KEY, rider int REFERENCES users, guest int REFERENCES users) LOCALITY REGIONAL BY ROW`)
 		homed(t, c, conn, "rides", 5, 1)
-		time.Sleep(10 * time.Second) // leases settle within the regions
+		leasesRest(t, c)
 		for i, r := range names {
 			local := connectTo(t, c, 3*i, "movr")
 			farthest := time.Duration(0)

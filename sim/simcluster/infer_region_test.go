@@ -34,7 +34,7 @@ func inferring(t *testing.T) (*simcluster.Cluster, *pgx.Conn, []string) {
 	}
 	homed(t, c, conn, "parents", 3, 1)
 	homed(t, c, conn, "children", 3, 3)
-	time.Sleep(10 * time.Second)
+	leasesRest(t, c)
 	return c, conn, names
 }
 

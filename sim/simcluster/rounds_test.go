@@ -139,7 +139,7 @@ func TestPredictedRoundsByRow(t *testing.T) {
 		exec(t, conn, `INSERT INTO users (id, email, crdb_region) VALUES (1, 'a', 'us-east1'), (2, 'b', 'us-west1'), (3, 'c', 'europe-west1')`)
 		homed(t, c, conn, "users", 3, 2)
 		homed(t, c, conn, "rides", 3, 1)
-		time.Sleep(10 * time.Second)
+		leasesRest(t, c)
 		for _, x := range []struct {
 			sql, predicted, actual string
 		}{
