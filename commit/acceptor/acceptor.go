@@ -174,9 +174,13 @@ func (p *Participant[C, Q, R, W]) Start(b *kv.Batch) (wait func(context.Context)
 				return nil, p.err
 			}
 		}
-		out := &kv.BatchResponse{Responses: make([]kv.Response, len(qs))}
+		out := &kv.BatchResponse{Responses: make([]kv.Response, len(g.replies))}
+		rs, bodies := make([]kv.ProtocolResponse, len(g.replies)), make([]byte, 0, replyBytes*len(g.replies))
 		for i, r := range g.replies {
-			out.Responses[i] = &kv.ProtocolResponse{Body: p.p.Append(make([]byte, 0, replyBytes), r)}
+			at := len(bodies)
+			bodies = p.p.Append(bodies, r)
+			rs[i].Body = bodies[at:len(bodies):len(bodies)]
+			out.Responses[i] = &rs[i]
 		}
 		return out, nil
 	}, nil

@@ -48,6 +48,7 @@ type Final struct {
 // Absorbed says that the base has a version.
 func (a *Acceptor) Absorbed(k keys.Key, at clock.Timestamp) {
 	delete(a.looked, string(k))
+	a.gap.forget()
 	r := a.records[string(k)]
 	if r == nil || at.LessEq(r.kept.base) {
 		return
@@ -69,6 +70,8 @@ func (a *Acceptor) Tend(src engine.Reader, now clock.Timestamp) error {
 	defer rd.Close()
 	least := a.floor
 	clear(a.looked)
+	a.gap.forget()
+	defer a.gap.forget() // records that are dropped are in the base, and may have been so for some time
 	for _, k := range a.next() {
 		r := a.records[k]
 		if r == nil {
@@ -76,7 +79,7 @@ func (a *Acceptor) Tend(src engine.Reader, now clock.Timestamp) error {
 			if err != nil {
 				return err
 			}
-			a.Load(keys.Key(k), base)
+			a.load(keys.Key(k), base)
 			r = a.records[k]
 		}
 		if err := r.tend(rd, keys.Key(k), now); err != nil {
@@ -111,6 +114,7 @@ func (a *Acceptor) Tend(src engine.Reader, now clock.Timestamp) error {
 
 // begin tells an acceptor of a new generation, or one that was stopped, the span of its range.
 func (a *Acceptor) begin(src engine.Reader, span keys.Span) {
+	a.gap.within = span
 	if a.bare = bare(src, span); !a.bare {
 		a.left = keys.RangeLocalSpan(span.Start, span.End)
 	}

@@ -104,6 +104,8 @@ type Acceptor struct {
 	order  *btree.BTreeG[string] // the keys of records, and of stored
 	// looked are rows of the base that were read here a moment ago, of records that are not loaded.
 	looked map[string]Value
+	// gap is a part of the range in which the base had no row a moment ago.
+	gap gap
 	// floor is at or above all that was read, written or rejected in earlier generations, under whichever protocol; or a record that was the base's
 	// again, and was dropped, had it.
 	floor clock.Timestamp
@@ -149,13 +151,14 @@ func NewAcceptor(q Quorums, cols Columns, records []Write, last core.Ticket) *Ac
 
 func (a *Acceptor) keep(k keys.Key, r *Record, by *kept) {
 	r.kept = by
-	a.records[string(k)] = r
-	a.order.ReplaceOrInsert(string(k))
+	name := string(k)
+	a.records[name] = r
+	a.order.ReplaceOrInsert(name)
 	a.freshen(k, r)
 }
 
 func (a *Acceptor) freshen(k keys.Key, r *Record) {
-	if r.kept.base.Less(r.Base.At) {
+	if r.kept.base.Less(r.Base.At) && !a.fresh[string(k)] {
 		a.fresh[string(k)] = true
 	}
 }
@@ -179,20 +182,22 @@ func (a *Acceptor) Knows(k keys.Key) bool { return a.records[string(k)] != nil }
 // Load tells what the base of the range has of a record. Options of earlier generations that it does not know are past (fastpaxos.FP9).
 func (a *Acceptor) Load(k keys.Key, base *Record) {
 	if !a.Knows(k) {
-		r, by := a.onBase(k, base)
-		delete(a.stored, string(k))
-		a.keep(k, r, by)
+		a.load(k, base.Clone())
 	}
 }
 
-// onBase is a record that was not loaded: what the delta has of it, on the base.
+// load is Load of a record that is not known, for callers that don't keep base.
+func (a *Acceptor) load(k keys.Key, base *Record) {
+	r, by := a.onBase(k, base)
+	delete(a.stored, string(k))
+	a.keep(k, r, by)
+}
+
+// onBase is a record that was not loaded: what the delta has of it, on the base, which becomes a part of it.
 func (a *Acceptor) onBase(k keys.Key, base *Record) (*Record, *kept) {
 	by := &kept{base: base.Base.At, side: !base.Default()}
-	r := a.stored[string(k)]
-	if r == nil {
-		r = base.Clone()
-	} else {
-		was := r
+	r := base
+	if was := a.stored[string(k)]; was != nil {
 		r = was.Clone()
 		by.whole, by.floor = true, a.floor
 		by.head = was.headSize(by)
@@ -212,6 +217,7 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	reply := &Reply{}
 	// A promise has to be durable; what has been learned may be learned again.
 	promise := true
+	quiet := false // what was learned is written with the next change of the record (fastpaxos.FP72)
 	kind := q.Kind
 	if (kind == Prepare || kind == Dictate) && q.Generation != a.generation && a.generation != 0 {
 		kind = Query
@@ -251,12 +257,14 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 			r.end(&q.Option, q.Committed)
 			r.kept.shown = append(r.kept.shown, q.Option.Name)
 		}
-		promise = false
+		promise, quiet = false, true
 	case Forget:
 		r.heard(q.Option.Name)
 		promise = false
 	}
-	a.persist(q.Key, r, promise)
+	if !quiet {
+		a.persist(q.Key, r, promise)
+	}
 	reply.Promised, reply.Ballot, reply.Sequence = r.Promised, r.Accepted, r.Sequence
 	if q.Kind == Query || q.Kind == Prepare || q.Kind == Dictate && q.Ballot.Less(r.Promised) {
 		reply.Record = r.Clone()
@@ -274,14 +282,18 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	}
 }
 
-// endShown reports whether a transaction's outcome was shown only, and has it written again.
+// endShown reports whether a transaction's outcome was shown only, and has it written, or written again.
 func (r *Record) endShown(n Name) bool {
 	i := slices.Index(r.kept.shown, n)
 	if i < 0 {
 		return false
 	}
-	r.kept.shown = slices.Delete(r.kept.shown, i, i+1)
-	r.note(partEnded, n, 0)
+	if r.kept.shown = slices.Delete(r.kept.shown, i, i+1); len(r.kept.shown) == 0 {
+		r.kept.shown = nil
+	}
+	if !slices.ContainsFunc(r.kept.changes, func(c change) bool { return c.part == partEnded && c.name == n }) {
+		r.note(partEnded, n, 0)
+	}
 	return true
 }
 

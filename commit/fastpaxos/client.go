@@ -238,9 +238,17 @@ next:
 }
 
 func batch(qs []*Request) *kv.Batch {
-	b := &kv.Batch{Header: kv.Header{Protocol: kv.FastPaxos}}
+	b := &kv.Batch{Header: kv.Header{Protocol: kv.FastPaxos}, Requests: make([]kv.Request, len(qs))}
+	rs, size := make([]kv.ProtocolRequest, len(qs)), 0
 	for _, q := range qs {
-		b.Requests = append(b.Requests, &kv.ProtocolRequest{Key: q.Key, Body: q.Append(nil), Reads: q.Kind == Read || q.Kind == Show})
+		size += q.size()
+	}
+	bodies := make([]byte, 0, size)
+	for i, q := range qs {
+		at := len(bodies)
+		bodies = q.Append(bodies)
+		rs[i] = kv.ProtocolRequest{Key: q.Key, Body: bodies[at:len(bodies):len(bodies)], Reads: q.Kind == Read || q.Kind == Show}
+		b.Requests[i] = &rs[i]
 	}
 	return b
 }

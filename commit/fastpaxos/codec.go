@@ -285,6 +285,15 @@ func (q *Request) Append(b []byte) []byte {
 	return wire.Uint(b, 9, q.Generation)
 }
 
+// size is about how many bytes Append adds, at least for requests without a state.
+func (q *Request) size() int {
+	n := 2*len(q.Key) + 32
+	if q.Kind != Read {
+		n += q.Option.size() + 64
+	}
+	return n
+}
+
 func readRequest(r *wire.Reader, q *Request) {
 	for m := r.Open("fastpaxos.Request"); r.Next(&m); {
 		switch r.Field() {

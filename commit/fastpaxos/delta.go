@@ -66,9 +66,13 @@ type kept struct {
 }
 
 func (r *Record) note(p partKind, n Name, grows int) {
-	if r.kept != nil {
-		r.kept.changes = append(r.kept.changes, change{p, n, grows})
+	if r.kept == nil {
+		return
 	}
+	if r.kept.changes == nil {
+		r.kept.changes = make([]change, 0, 4)
+	}
+	r.kept.changes = append(r.kept.changes, change{p, n, grows})
 }
 
 func (r *Record) noteHead() {
@@ -276,7 +280,10 @@ func (t *totals) add(a *Addition) {
 	}
 }
 
-// totals are computed anew but for an acceptor's record.
+// fewAdded is of how many updates the totals are computed each time that they are needed: most of an acceptor's records have one or two.
+const fewAdded = 8
+
+// totals are computed anew but for an acceptor's record that has many updates.
 func (r *Record) totals() *totals {
 	if r.kept != nil && r.kept.sums != nil {
 		return r.kept.sums
@@ -285,7 +292,7 @@ func (r *Record) totals() *totals {
 	for i := range r.Added {
 		t.add(&r.Added[i])
 	}
-	if r.kept != nil {
+	if r.kept != nil && len(r.Added) > fewAdded {
 		r.kept.sums = t
 	}
 	return t

@@ -584,7 +584,7 @@ func TestLook(t *testing.T) {
 		{Look{Span: keys.Span{Start: rowKey("a"), End: rowKey("n")}, Reverse: true, Max: 2}, "e=v@1 behind d then a"},
 		{Look{Span: keys.Span{Start: rowKey("c"), End: rowKey("c").Next()}}, "c=v@1"},
 	} {
-		l, err := a.look(s.e, rows, &s.desc, &c.q)
+		l, err := a.look(s.e, func() *mvcc.Reader { return rows }, &s.desc, &c.q)
 		if got := text(l, err); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.q, got, c.want)
 		}

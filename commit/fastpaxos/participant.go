@@ -31,7 +31,7 @@ func acceptors(o *ProtocolOptions, marks *Marks) *acceptor.Protocol[*Acceptor, R
 		Load: func(a *Acceptor, src *acceptor.Base, k keys.Key) error {
 			r, err := a.base(src, src.Rows, k)
 			if err == nil {
-				a.Load(k, r)
+				a.load(k, r)
 			}
 			return err
 		},
@@ -52,7 +52,7 @@ func acceptors(o *ProtocolOptions, marks *Marks) *acceptor.Protocol[*Acceptor, R
 			if !q.Look.At.IsZero() {
 				return lookBack(g, generation, a, d, q.Look)
 			}
-			l, err := a.look(src.Reader, src.Rows(), d, q.Look)
+			l, err := a.look(src.Reader, src.Rows, d, q.Look)
 			return &Reply{Looked: &l}, err
 		},
 		Decode: DecodeRequest,
@@ -179,6 +179,14 @@ func (a *Acceptor) base(src engine.Reader, rows func() *mvcc.Reader, k keys.Key)
 		delete(a.looked, string(k))
 		return &Record{Base: v}, nil
 	}
+	return a.fromBase(src, rows, k)
+}
+
+// fromBase reads a record that is not loaded from the base, unless it is known that nothing is there.
+func (a *Acceptor) fromBase(src engine.Reader, rows func() *mvcc.Reader, k keys.Key) (*Record, error) {
+	if a.gap.has(k) {
+		return &Record{}, nil
+	}
 	var s *side
 	if !a.bare {
 		var err error
@@ -186,7 +194,11 @@ func (a *Acceptor) base(src engine.Reader, rows func() *mvcc.Reader, k keys.Key)
 			return nil, err
 		}
 	}
-	return onBase(rows(), k, s)
+	r, err := onBase(rows(), k, s)
+	if err == nil && a.bare && r.Base.At.IsZero() {
+		err = a.gap.find(src, k)
+	}
+	return r, err
 }
 
 // lookedMost bounds the rows that an acceptor remembers because they were read.

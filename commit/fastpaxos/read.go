@@ -78,7 +78,7 @@ func (r *Record) row(k keys.Key, cols Columns) (Row, error) {
 
 // look reads rows of a range from its base, and from what the acceptor knows beyond it. They are committed, so that nothing has to be
 // durable before the answer leaves (fastpaxos.FP8).
-func (a *Acceptor) look(src engine.Reader, r *mvcc.Reader, d *kv.RangeDescriptor, q *Look) (out Looked, err error) {
+func (a *Acceptor) look(src engine.Reader, rows func() *mvcc.Reader, d *kv.RangeDescriptor, q *Look) (out Looked, err error) {
 	add := func(k keys.Key, g *Record, always bool) error {
 		if q.Open {
 			always = true
@@ -102,16 +102,13 @@ func (a *Acceptor) look(src engine.Reader, r *mvcc.Reader, d *kv.RangeDescriptor
 		for _, k := range q.Keys {
 			g := a.records[string(k)]
 			if g == nil {
-				var side *side
-				if !a.bare {
-					if side, err = readSide(src, k); err != nil {
-						return out, err
-					}
-				}
-				if g, err = onBase(r, k, side); err != nil {
+				if v, ok := a.looked[string(k)]; ok && !q.Open {
+					g = &Record{Base: v} // as it was for the read before, of the same transaction mostly
+				} else if g, err = a.fromBase(src, rows, k); err != nil {
 					return out, err
+				} else {
+					a.saw(k, g)
 				}
-				a.saw(k, g)
 				g, _ = a.onBase(k, g)
 			}
 			if err := add(k, g, true); err != nil {
@@ -129,6 +126,7 @@ func (a *Acceptor) look(src engine.Reader, r *mvcc.Reader, d *kv.RangeDescriptor
 		}
 		out.Resume = &rest
 	}
+	r := rows()
 	known, err := a.apart(src, r, all)
 	if err != nil {
 		return out, err

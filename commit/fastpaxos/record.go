@@ -201,7 +201,17 @@ type Record struct {
 }
 
 // Seen names the state.
-func (r *Record) Seen() Seen { return Seen{Base: r.Base.At, Sum: r.totals().hash} }
+func (r *Record) Seen() (s Seen) {
+	s.Base = r.Base.At
+	if len(r.Added) > fewAdded {
+		s.Sum = r.totals().hash
+		return s
+	}
+	for i := range r.Added {
+		s.Sum ^= r.Added[i].hash()
+	}
+	return s
+}
 
 // Default reports whether the record is as its base has it: nothing need be stored.
 func (r *Record) Default() bool {
@@ -307,7 +317,9 @@ func (r *Record) Behind() bool {
 // dropVote takes an option out of the votes.
 func (r *Record) dropVote(i int) {
 	r.note(partVote, r.Votes[i].Name, -r.Votes[i].size())
-	r.Votes = slices.Delete(r.Votes, i, i+1)
+	if r.Votes = slices.Delete(r.Votes, i, i+1); len(r.Votes) == 0 {
+		r.Votes = nil // most records are not voted about again soon
+	}
 }
 
 // end takes in the outcome of an option's transaction, and executes the option if that is committed. The record need not have heard of it before.
