@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 
 	"meridian/clock"
@@ -44,7 +45,7 @@ func (b *Base) close() {
 }
 
 // Core answers requests about the rows of a range, each by its key. It may be given several before its effects are drained: what these persist is written in one
-// batch, and as it is then.
+// batch, and as it is then. A request is valid during its step, and an effect until the next one.
 type Core[Q, R, W any] interface {
 	core.Core[core.Call[Q, R], W, struct{}]
 	// Knows reports whether the core has the state of a row. If not, it is loaded before the first request.
@@ -83,6 +84,8 @@ type Participant[C Core[Q, R, W], Q, R, W any] struct {
 	p      *Protocol[C, Q, R, W]
 	g      *rangeserver.Range
 	closed chan struct{}
+
+	requests sync.Pool // of *[]Q, of calls that are over
 
 	mu  sync.Mutex          // guards the fields below; nothing is taken after it
 	now *acting[C, Q, R, W] // nil: to be made from what is durable
@@ -139,7 +142,16 @@ func (p *Participant[C, Q, R, W]) Send(ctx context.Context, b *kv.Batch) (*kv.Ba
 
 // Start implements rangeserver.Starter: Send without the wait.
 func (p *Participant[C, Q, R, W]) Start(b *kv.Batch) (wait func(context.Context) (*kv.BatchResponse, error), err error) {
-	qs := make([]Q, len(b.Requests))
+	spare, _ := p.requests.Get().(*[]Q)
+	if spare == nil {
+		spare = new([]Q)
+	}
+	qs := slices.Grow((*spare)[:0], len(b.Requests))[:len(b.Requests)]
+	defer func() {
+		clear(qs)
+		*spare = qs
+		p.requests.Put(spare)
+	}()
 	reads := false
 	for i, one := range b.Requests {
 		r, ok := one.(*kv.ProtocolRequest)

@@ -84,7 +84,7 @@ type Message = core.Call[Request, Reply]
 // Write is a record of which parts have to become durable (delta.go).
 type Write struct {
 	Key keys.Key
-	// Record is valid until the acceptor's next step.
+	// Record is valid until the acceptor's next step, as is the Write.
 	Record  *Record
 	changes []change
 }
@@ -128,6 +128,9 @@ type Acceptor struct {
 	// lagging are the records that this replica knows to be behind (lags), as of when Tend came to each.
 	lagging map[string]bool
 	fx      Effects
+	// writes are the last that were given as effects, whose changes are spare with the next ones.
+	writes  []Write
+	spare   [][]change
 	last    core.Ticket // of the latest Persist
 	durable core.Ticket
 	// held are replies that wait for Persists of earlier effects.
@@ -150,6 +153,7 @@ func NewAcceptor(q Quorums, cols Columns, records []Write, last core.Ticket) *Ac
 }
 
 func (a *Acceptor) keep(k keys.Key, r *Record, by *kept) {
+	by.spare = &a.spare
 	r.kept = by
 	name := string(k)
 	a.records[name] = r
@@ -201,6 +205,9 @@ func (a *Acceptor) onBase(k keys.Key, base *Record) (*Record, *kept) {
 		r = was.Clone()
 		by.whole, by.floor = true, a.floor
 		by.head = was.headSize(by)
+		if was.kept != nil {
+			by.within = was.kept.within
+		}
 		r.learn(&Record{Base: base.Base})
 		r.kept = by
 		r.noteAll(was)
@@ -297,6 +304,9 @@ func (r *Record) endShown(n Name) bool {
 	return true
 }
 
+// spareMost bounds what is kept of lists of changes.
+const spareMost = 64
+
 // persist has what was changed in a record written. Without a promise it may be lost if the replica crashes; then all that was written later is, too.
 func (a *Acceptor) persist(k keys.Key, r *Record, promise bool) {
 	changes := r.kept.take(r)
@@ -311,7 +321,17 @@ func (a *Acceptor) persist(k keys.Key, r *Record, promise bool) {
 		a.last++
 		a.fx.Ticket = a.last
 	}
+	if len(a.fx.Persist) == 0 {
+		for i := range a.writes {
+			if c := a.writes[i].changes; c != nil && len(a.spare) < spareMost {
+				a.spare = append(a.spare, c[:0])
+			}
+		}
+		clear(a.writes)
+		a.fx.Persist = a.writes[:0]
+	}
 	a.fx.Persist = append(a.fx.Persist, Write{k, r, changes})
+	a.writes = a.fx.Persist
 }
 
 // propose votes about an option, if anyone may add options in the present ballot (algorithm 3, Phase2bFast).

@@ -29,6 +29,7 @@ func TestMessages(t *testing.T) {
 		wiretest.Of("fastpaxos.Addition", wiretest.Refuses, func(b []byte, a *Addition) []byte { return a.append(b) }, readAddition, nil),
 		wiretest.Of("fastpaxos.Vote", wiretest.Refuses, func(b []byte, v *Vote) []byte { return v.append(b) }, readVote, vote),
 		wiretest.Of("fastpaxos.Ended", wiretest.Refuses, func(b []byte, e *Ended) []byte { return e.append(b) }, readEnded, nil),
+		wiretest.Of("fastpaxos.Executed", wiretest.Refuses, func(b []byte, o *executed) []byte { return o.append(b) }, func(r *wire.Reader, o *executed) { o.read(r) }, nil),
 		wiretest.Of("fastpaxos.Record", wiretest.Refuses, func(b []byte, r *Record) []byte { return r.Append(b) }, readRecord, record),
 		wiretest.Of("fastpaxos.Write", wiretest.Refuses, func(b []byte, w *Write) []byte { return w.Append(b) }, readWrite, func(w *Write) {
 			if w.Record == nil {

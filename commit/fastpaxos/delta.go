@@ -13,9 +13,9 @@ import (
 
 // A record is several keys of the delta, so that a vote writes itself and not what the record has besides (fastpaxos.FP40):
 //
-//	row key, 'h'                  the head: ballots, and the version if the base does not have it
-//	row key, 'a', name            an executed update that commutes
-//	row key, 'v', name            a vote, or the outcome that takes its place
+//	row key, 'h'                  the head: ballots, and the version if no outcome has it, and the base does not
+//	0, 'v', name, row key         a vote, or the outcome that takes its place, with what was executed
+//	0, 'a', name, row key         an executed update that commutes, and whose outcome is not remembered any more, or was not told
 //	0                             the floor of records that were dropped (fastpaxos.FP41)
 //
 // Names are a timestamp and a transaction, and are not repeated in the values. If the base has a protocol key next to the row, the first change in the generation
@@ -29,7 +29,9 @@ const (
 	partAdded partKind = 'a'
 	partEnded partKind = 'e'
 	partVote  partKind = 'v'
-	// partVoteKey is that of the key of both of the latter; the first byte of the value says which it is.
+	// partDone is an outcome with what was executed.
+	partDone partKind = 'd'
+	// partVoteKey is that of the key of votes and outcomes; the first byte of the value says which of the latter three it is.
 	partVoteKey = partVote
 )
 
@@ -52,11 +54,14 @@ type kept struct {
 	// whole says that the delta has all parts, head about how many bytes it has of the head.
 	whole bool
 	head  int
+	// within is the version that the delta has with its transaction's outcome: the head need not have it.
+	within clock.Timestamp
 
 	// shown are transactions whose outcome was shown, and whose end has not come, which may have to be durable (fastpaxos.FP72).
 	shown []Name
 
 	changes []change
+	spare   *[][]change // of the acceptor
 	headNew bool
 	sums    *totals // nil: to be computed
 	// next is when outcomes are to be forgotten again.
@@ -70,7 +75,12 @@ func (r *Record) note(p partKind, n Name, grows int) {
 		return
 	}
 	if r.kept.changes == nil {
-		r.kept.changes = make([]change, 0, 4)
+		if spare := r.kept.spare; spare != nil && len(*spare) > 0 {
+			last := len(*spare) - 1
+			r.kept.changes, *spare = (*spare)[last], (*spare)[:last]
+		} else {
+			r.kept.changes = make([]change, 0, 4)
+		}
 	}
 	r.kept.changes = append(r.kept.changes, change{p, n, grows})
 }
@@ -168,6 +178,7 @@ func (k *kept) take(r *Record) []change {
 		}
 	}
 	k.whole = true
+	r.place()
 	if k.headNew {
 		if n := r.headSize(k); n > 0 || k.head > 0 {
 			r.note(partHead, Name{}, n-k.head)
@@ -178,6 +189,35 @@ func (k *kept) take(r *Record) []change {
 	out := k.changes
 	k.changes = nil
 	return out
+}
+
+// Of a record with few outcomes, a version that is not large is written with its outcome. The version of another record would be there once for each of them, in the head it is there once.
+const (
+	outcomesFew = 4
+	valueSmall  = 512
+)
+
+// place finds where the version is, with an outcome or in the head, after those changes of outcomes that are about to be written.
+func (r *Record) place() {
+	k := r.kept
+	for i := range k.changes {
+		c := &k.changes[i]
+		if c.part != partEnded || c.name.At != r.Base.At && c.name.At != k.within {
+			continue
+		}
+		at, found := r.recent(c.name)
+		switch {
+		case found && r.Recent[at].Committed && c.name.At == r.Base.At && k.base.Less(r.Base.At) && len(r.Recent) <= outcomesFew && len(r.Base.Data) <= valueSmall:
+			k.within = r.Base.At
+		case c.name.At == k.within:
+			k.within, k.headNew = clock.Timestamp{}, true
+		}
+	}
+}
+
+// placed reports whether the version is written with an outcome.
+func (r *Record) placed(n Name) bool {
+	return n.At == r.kept.within && n.At == r.Base.At && !n.At.IsZero()
 }
 
 // The sizes of parts are about those of their keys and values.
@@ -206,7 +246,7 @@ func (e *Ended) size() int {
 // headSize is zero if nothing need be stored.
 func (r *Record) headSize(k *kept) int {
 	switch {
-	case k.base.Less(r.Base.At):
+	case k.base.Less(r.Base.At) && k.within != r.Base.At:
 		return partSize + len(r.Base.Data)
 	case k.side || r.Promised != Ballot{} || r.Accepted != Ballot{} || r.Sequence != 0 || !r.Closed.IsZero() || k.floor.Less(r.Floor):
 		return partSize
@@ -325,19 +365,13 @@ func (r *Record) mayForget(now clock.Timestamp) bool {
 // floorName is the delta's key of the floor of records that were dropped. No row key's encoding is like it.
 const floorName = "\x00"
 
-// partPrefix begins the names of a record's parts.
-func partPrefix(k keys.Key) []byte {
-	return encoding.AppendBytes(make([]byte, 0, len(k)+40), k, encoding.Ascending)
-}
-
-func appendPart(b []byte, p partKind, n Name) []byte {
-	if p == partEnded {
-		p = partVoteKey
+// appendPart adds the name of a part. Those of transactions come in the order of these: new ones are next to each other, whichever rows they are of, and old ones are removed together.
+func appendPart(b []byte, p partKind, n Name, k keys.Key) []byte {
+	if p == partHead {
+		return append(encoding.AppendBytes(b, k, encoding.Ascending), byte(p))
 	}
-	if b = append(b, byte(p)); p == partHead {
-		return b
-	}
-	return append(n.At.Append(b), n.Txn[:]...)
+	b = append(n.At.Append(append(b, floorName[0], byte(p))), n.Txn[:]...)
+	return append(b, k...)
 }
 
 // putter is what *rangeserver.Delta does.
@@ -352,62 +386,139 @@ func (w *Write) store(d putter) {
 		d.Put([]byte(floorName), w.Record.Floor.Append(nil))
 		return
 	}
-	prefix := partPrefix(w.Key)
-	var value []byte
-	for i, c := range w.changes {
-		if i+1 < len(w.changes) && c.part == partVote && w.changes[i+1].part == partEnded && w.changes[i+1].name == c.name {
-			continue // the outcome takes the place of the vote
+	var name, value []byte
+	for i := 0; i < len(w.changes); {
+		c := &w.changes[i]
+		if i++; c.part == partHead {
+			name = appendPart(name[:0], partHead, c.name, w.Key)
+			if w.Record.headSize(w.Record.kept) > 0 {
+				value = w.Record.appendHead(value[:0])
+				d.Put(name, value)
+			} else {
+				d.Delete(name)
+			}
+			continue
 		}
-		name := appendPart(prefix, c.part, c.name)
-		var there bool
-		if value, there = w.Record.appendPart(value[:0], w.Key, c); there {
-			d.Put(name, value)
-		} else {
-			d.Delete(name)
+		added := c.part == partAdded
+		of := added
+		for ; i < len(w.changes) && w.changes[i].part != partHead && w.changes[i].name == c.name; i++ {
+			if w.changes[i].part == partAdded {
+				added = true
+			} else {
+				of = false
+			}
 		}
+		name, value = w.Record.storeNamed(d, w.Key, name, value, c.name, added, of)
 	}
 }
 
-// appendPart adds the value of a part, if the record has it.
-func (r *Record) appendPart(b []byte, k keys.Key, c change) ([]byte, bool) {
+// storeNamed puts what the record has of a transaction. added says that an executed update has come or gone, only that nothing else has.
+func (r *Record) storeNamed(d putter, k keys.Key, name, value []byte, n Name, added, only bool) (_, _ []byte) {
+	name = appendPart(name[:0], partVoteKey, n, k)
 	stored := func(o *Option) {
 		o.Name = Name{}
 		if len(o.Keys) == 1 && o.Keys[0].Equal(k) {
 			o.Keys = nil
 		}
 	}
-	switch c.part {
-	case partHead:
-		h := Record{Promised: r.Promised, Accepted: r.Accepted, Sequence: r.Sequence, Closed: r.Closed, Mark: r.Mark, Floor: r.Floor}
-		if r.kept.base.Less(r.Base.At) {
-			h.Base = r.Base
+	at, found := r.addition(n)
+	e, ended := r.recent(n)
+	switch {
+	case ended && (found || r.placed(n)):
+		done := executed{Keys: r.Recent[e].Keys}
+		if found {
+			a := r.Added[at]
+			if stored(&a.Option); len(done.Keys) > 0 && slices.EqualFunc(a.Keys, done.Keys, keys.Key.Equal) {
+				a.Keys, done.Same = nil, true
+			}
+			done.Added = &a
+		} else {
+			done.Value = r.Base.Data
 		}
-		return h.Append(b), r.headSize(r.kept) > 0
-	case partAdded:
-		if i, found := r.addition(c.name); found {
-			a := r.Added[i]
-			stored(&a.Option)
-			return a.append(b), true
-		}
-	case partVote, partEnded:
-		if i, found := r.recent(c.name); found {
-			e := r.Recent[i]
-			e.Name = Name{}
-			return e.append(append(b, byte(partEnded))), true
-		}
-		if v := r.vote(c.name); v != nil {
+		value = done.append(append(value[:0], byte(partDone)))
+		d.Put(name, value)
+	case ended:
+		one := r.Recent[e]
+		one.Name = Name{}
+		value = one.append(append(value[:0], byte(partEnded)))
+		d.Put(name, value)
+	case only: // there is a vote, or nothing, as before
+	default:
+		if v := r.vote(n); v != nil {
 			one := *v
 			stored(&one.Option)
-			return one.append(append(b, byte(partVote))), true
+			value = one.append(append(value[:0], byte(partVote)))
+			d.Put(name, value)
+		} else {
+			d.Delete(name)
 		}
 	}
-	return b, false
+	switch {
+	case found && !ended:
+		a := r.Added[at]
+		stored(&a.Option)
+		value = a.append(value[:0])
+		name = appendPart(name[:0], partAdded, n, k)
+		d.Put(name, value)
+	case !found && added:
+		name = appendPart(name[:0], partAdded, n, k)
+		d.Delete(name)
+	}
+	return name, value
+}
+
+// appendHead adds the value of the head.
+func (r *Record) appendHead(b []byte) []byte {
+	h := Record{Promised: r.Promised, Accepted: r.Accepted, Sequence: r.Sequence, Closed: r.Closed, Mark: r.Mark, Floor: r.Floor}
+	if r.kept.base.Less(r.Base.At) && r.kept.within != r.Base.At {
+		h.Base = r.Base
+	}
+	return h.Append(b)
+}
+
+// executed is the outcome of an option that was executed, as the delta has it: of a transaction that has committed.
+type executed struct {
+	// Keys are those of Ended.
+	Keys []keys.Key
+	// Added is what has been added; Same says that its keys are those. Nil: the update was a version with this Value.
+	Added *Addition
+	Same  bool
+	Value []byte
+}
+
+func (o *executed) append(b []byte) []byte {
+	for _, k := range o.Keys {
+		b = wire.Element(b, 1, k)
+	}
+	if o.Added != nil {
+		var at int
+		b, at = wire.Begin(b, 3)
+		b = wire.End(o.Added.append(b), at)
+	}
+	return wire.Bytes(wire.Bool(b, 5, o.Same), 7, o.Value)
+}
+
+func (o *executed) read(r *wire.Reader) {
+	for m := r.Open("fastpaxos.Executed"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			*wire.Grow(r, &o.Keys) = keys.Key(r.Bytes())
+		case 3:
+			o.Added = &Addition{}
+			readAddition(r, o.Added)
+		case 5:
+			o.Same = r.Bool()
+		case 7:
+			o.Value = r.Bytes()
+		default:
+			r.Refuse()
+		}
+	}
 }
 
 // restoreDelta gives the records of a delta, as far as that has them (Record.over). One without a key has the floor.
 func restoreDelta(entries iter.Seq2[[]byte, []byte]) (out []Write, err error) {
-	var r *Record
-	var k keys.Key
+	at := map[string]*Record{}
 	for name, value := range entries {
 		value = slices.Clone(value)
 		if string(name) == floorName {
@@ -418,37 +529,49 @@ func restoreDelta(entries iter.Seq2[[]byte, []byte]) (out []Write, err error) {
 			out = append(out, Write{Record: &Record{Floor: at}})
 			continue
 		}
-		row, rest, err := encoding.DecodeBytes(name, nil, encoding.Ascending)
-		if err != nil || len(rest) == 0 {
-			return nil, fmt.Errorf("fastpaxos: a name of the delta is none: %x", name)
+		p, n, k, err := readName(name)
+		if err != nil {
+			return nil, err
 		}
-		if r == nil || !k.Equal(row) {
-			k, r = slices.Clone(row), &Record{}
+		r := at[string(k)]
+		if r == nil {
+			k, r = slices.Clone(k), &Record{}
+			at[string(k)] = r
 			out = append(out, Write{Key: k, Record: r})
 		}
-		if err := r.readPart(k, partKind(rest[0]), rest[1:], value); err != nil {
+		if err := r.readPart(k, p, n, value); err != nil {
 			return nil, fmt.Errorf("fastpaxos: the delta of %s: %w", keys.Masked(k), err)
 		}
 	}
 	return out, nil
 }
 
-func (r *Record) readPart(k keys.Key, p partKind, name, value []byte) error {
-	var n Name
+// readName reads what appendPart made.
+func readName(name []byte) (p partKind, n Name, k keys.Key, err error) {
+	if len(name) > 1 && name[0] == floorName[0] && (partKind(name[1]) == partAdded || partKind(name[1]) == partVoteKey) {
+		rest := name[2:]
+		if n.At, rest, err = clock.Decode(rest); err == nil && len(rest) > len(n.Txn) {
+			copy(n.Txn[:], rest)
+			return partKind(name[1]), n, keys.Key(rest[len(n.Txn):]), nil
+		}
+	} else if row, rest, err := encoding.DecodeBytes(name, nil, encoding.Ascending); err == nil && len(rest) == 1 {
+		return partKind(rest[0]), n, keys.Key(row), nil
+	}
+	return 0, n, nil, fmt.Errorf("fastpaxos: a name of the delta is none: %x", name)
+}
+
+func (r *Record) readPart(k keys.Key, p partKind, n Name, value []byte) error {
 	in := wire.Read(value)
 	if p == partHead {
 		h := &Record{}
 		readRecord(&in, h)
-		h.Added, h.Votes, h.Recent = r.Added, r.Votes, r.Recent
+		h.Added, h.Votes, h.Recent, h.kept = r.Added, r.Votes, r.Recent, r.kept
+		if h.Base.At.Less(r.Base.At) {
+			h.Base = r.Base
+		}
 		*r = *h
 		return in.Err()
 	}
-	at, id, err := clock.Decode(name)
-	if err != nil || len(id) != len(n.Txn) {
-		return fmt.Errorf("part %c has the name %x", p, name)
-	}
-	n.At = at
-	copy(n.Txn[:], id)
 	if p == partVoteKey {
 		if len(value) == 0 {
 			return fmt.Errorf("part %c has no value", p)
@@ -467,6 +590,26 @@ func (r *Record) readPart(k keys.Key, p partKind, name, value []byte) error {
 		readAddition(&in, &a)
 		stored(&a.Option)
 		r.Added = append(r.Added, a)
+	case partDone:
+		done := executed{}
+		done.read(&in)
+		r.Recent = append(r.Recent, Ended{Name: n, Committed: true, Keys: done.Keys})
+		if done.Added == nil {
+			if r.Base.At.LessEq(n.At) {
+				r.Base, r.kept = Value{At: n.At, Data: done.Value}, &kept{within: n.At}
+			}
+			break
+		}
+		if done.Same {
+			done.Added.Keys = done.Keys
+		}
+		stored(&done.Added.Option)
+		// It may have been there before its outcome came.
+		if i, found := r.addition(n); found {
+			r.Added[i] = *done.Added
+		} else {
+			r.Added = slices.Insert(r.Added, i, *done.Added)
+		}
 	case partVote:
 		v := Vote{}
 		readVote(&in, &v)

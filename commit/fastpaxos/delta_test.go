@@ -11,6 +11,7 @@ import (
 	"meridian/clock"
 	"meridian/core"
 	"meridian/keys"
+	"meridian/kv"
 	"meridian/replica"
 )
 
@@ -507,5 +508,59 @@ func TestTendInherited(t *testing.T) {
 	}
 	if err := w.a.Tend(s.e, wall(now+int64(time.Minute))); err != nil || len(w.a.lagging) != 0 {
 		t.Errorf("%d rows lag though their outcomes have come (%v)", len(w.a.lagging), err)
+	}
+}
+
+// TestVersionWithOutcome: a version that is written with its outcome is there after a restart, whatever becomes of the outcome before the base has the version.
+func TestVersionWithOutcome(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		s := newStore(t)
+		s.desc.Start, s.desc.End = rowKey("a"), rowKey("z")
+		w := &deltaWorld{t: t, s: s, c: &deltaCount{}}
+		w.a = w.restored(nil)
+		k := rowKey("k")
+		disk := deltaMap{}
+		ask := func(q *Request) {
+			t.Helper()
+			q.Key = k
+			w.load(w.a, k)
+			w.a.Step(clock.Timestamp{}, Message{Request: q})
+			fx := w.a.Effects()
+			b := deltaBatch{}
+			for i := range fx.Persist {
+				fx.Persist[i].store(&b)
+			}
+			for _, op := range b.ops {
+				op(disk)
+			}
+			if w.a.Durable(fx.Ticket); restarts {
+				w.a = w.restored(disk)
+			}
+			if r := w.load(w.restored(disk), k); string(r.Base.Data) != "new" && q.Kind != Propose {
+				t.Fatalf("restarts %v: after %s the row is %q", restarts, q.Kind, r.Base.Data)
+			}
+		}
+		o := Option{Name: Name{Txn: kv.TxnID{1}, At: wall(now)}, Update: Update{Value: []byte("new")}, Keys: []keys.Key{k, rowKey("x")}}
+		ask(&Request{Kind: Propose, Option: o})
+		ask(&Request{Kind: End, Option: o, Committed: true})
+		if _, ok := disk[string(appendPart(nil, partHead, Name{}, k))]; ok {
+			t.Error("the version is in the head too")
+		}
+		// Others were rejected meanwhile, so that the record has many outcomes when it hears that the first need not be remembered.
+		for i := range byte(outcomesFew + 1) {
+			x := Option{Name: Name{Txn: kv.TxnID{2 + i}, At: wall(now + int64(i) + 1)}, Update: Update{Value: []byte("other")}, Keys: []keys.Key{k}}
+			ask(&Request{Kind: End, Option: x})
+		}
+		ask(&Request{Kind: Forget, Option: Option{Name: o.Name}})
+		if err := w.a.Tend(s.e, wall(now+2*int64(remembered))); err != nil {
+			t.Fatal(err)
+		}
+		ask(&Request{Kind: Query})
+		if err := s.write([]replica.Row{{Key: k, Value: []byte("new"), Timestamp: o.At}}); err != nil {
+			t.Fatal(err)
+		}
+		w.load(w.a, k)
+		w.a.Absorbed(k, o.At)
+		ask(&Request{Kind: Query})
 	}
 }
