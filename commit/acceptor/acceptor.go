@@ -108,8 +108,8 @@ func New[C Core[Q, R, W], Q, R, W any](p *Protocol[C, Q, R, W], g *rangeserver.R
 	return &Participant[C, Q, R, W]{p: p, g: g, closed: make(chan struct{})}
 }
 
-// replyBytes is about what a reply without rows has.
-const replyBytes = 64
+// replyBytes is about what a reply without rows has, rowBytes what one with a row has.
+const replyBytes, rowBytes = 24, 192
 
 // group is requests that are answered together.
 type group[R any] struct {
@@ -187,7 +187,11 @@ func (p *Participant[C, Q, R, W]) Start(b *kv.Batch) (wait func(context.Context)
 			}
 		}
 		out := &kv.BatchResponse{Responses: make([]kv.Response, len(g.replies))}
-		rs, bodies := make([]kv.ProtocolResponse, len(g.replies)), make([]byte, 0, replyBytes*len(g.replies))
+		room := replyBytes
+		if reads {
+			room = rowBytes
+		}
+		rs, bodies := make([]kv.ProtocolResponse, len(g.replies)), make([]byte, 0, room*len(g.replies))
 		for i, r := range g.replies {
 			at := len(bodies)
 			bodies = p.p.Append(bodies, r)

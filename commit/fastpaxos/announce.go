@@ -18,8 +18,8 @@ import (
 //	    not answered are told again by themselves.
 //	fastpaxos.FP71 (I2): An acceptor is told to forget an outcome without what was decided (Forget) only when all acceptors of the transaction's records have
 //	    answered its end. Otherwise it is told the end once more, without keys, and so learns it if it had not.
-//	fastpaxos.FP72 (read your writes): A commuting update is shown to the nearest replica before the client goes on. The outcome that is shown need not be durable, and the answer to it is none to the end: the
-//	    end makes it durable where that is needed.
+//	fastpaxos.FP72 (read your writes): A replica that a gateway reads a row from is shown the commuting updates of the row that the gateway has committed, in the same message, unless all replicas
+//	    have been told, or one was shown them. The outcome that is shown need not be durable, nor written, and the answer to it is none to the end: the end makes it durable where that is needed.
 
 // ending is a transaction whose end the replicas are to be told, or, if closes, that all of them have been (fastpaxos.FP6).
 type ending struct {

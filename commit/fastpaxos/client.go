@@ -94,6 +94,8 @@ type Client struct {
 	// own are versions that this gateway has committed, or has seen committed as the outcome of its own work, and that are not at all replicas yet
 	// (fastpaxos.FP22).
 	own map[string]Value
+	// unshown are updates that commute, and that this gateway has committed, by key, while no replica was shown them, nor all were told (fastpaxos.FP72).
+	unshown map[string][]*Request
 	// provisional are the latest options of transactions that other protocols take part in, by key, until they are resolved.
 	provisional map[kv.TxnID]map[string]Option
 	// sights are versions that were read lately (fastpaxos.FP64).
@@ -118,7 +120,7 @@ func NewClient(o ClientOptions) *Client {
 	if o.Columns == nil {
 		o.Columns = noColumns{}
 	}
-	return &Client{o: o, own: map[string]Value{}, provisional: map[kv.TxnID]map[string]Option{}, finishing: map[Name]bool{}, mending: map[string]bool{}, reigns: map[string]*reign{}, turns: newTurns()}
+	return &Client{o: o, own: map[string]Value{}, unshown: map[string][]*Request{}, provisional: map[kv.TxnID]map[string]Option{}, finishing: map[Name]bool{}, mending: map[string]bool{}, reigns: map[string]*reign{}, turns: newTurns()}
 }
 
 type noColumns struct{}

@@ -124,10 +124,13 @@ func (c *Client) read(ctx context.Context, ks []keys.Key) ([]Row, error) {
 	for i, k := range ks {
 		qs[i] = &Request{Kind: Read, Key: k, Look: &Look{Keys: []keys.Key{k}}}
 	}
-	rs, err := c.nearest(ctx, qs)
+	before := c.showsOf(ks)
+	rs, err := c.nearest(ctx, append(before[:len(before):len(before)], qs...))
 	if err != nil {
 		return nil, err
 	}
+	rs = rs[len(before):]
+	c.shown(before)
 	rows := make([]Row, len(ks))
 	for i, r := range rs {
 		l := r.Looked
@@ -208,15 +211,17 @@ func (c *Client) scan(ctx context.Context, o txn.ScanOptions) (rows []Row, resum
 			return nil, nil, err
 		}
 		q := &Request{Kind: Read, Key: part.Start, Look: &Look{Span: part, Reverse: o.Reverse, Max: o.MaxRows, Bytes: o.TargetBytes}}
-		b := batch([]*Request{q})
-		b.Requests[0].(*kv.ProtocolRequest).End = part.End
+		before := c.showsIn(part)
+		b := batch(append(before[:len(before):len(before)], q))
+		b.Requests[len(before)].(*kv.ProtocolRequest).End = part.End
 		b.Target = kv.ToNearest
 		resp, err := c.o.Sender.Send(ctx, b)
 		var rs []*Reply
 		if err == nil {
-			rs, err = replies(resp, 1, 0)
+			rs, err = replies(resp, len(before)+1, len(before))
 		}
 		if err == nil {
+			c.shown(before)
 			if l = rs[0].Looked; l == nil {
 				return nil, nil, errOther
 			}
@@ -455,12 +460,12 @@ func (x *coordinator) decide(ctx context.Context, t *kv.Txn, writes []transactio
 				x.wrote(k, at)
 			}
 		}
-		c.ended(ctx, options, ks, true)
+		c.ended(options, ks, true)
 		return at, nil, false, nil
 	case out == Rejected && a.forgotten() && c.o.Host.Clock.Monotonic()-begun > late:
 		return clock.Timestamp{}, nil, false, &kv.AmbiguousError{Reason: "the transaction is past, and may have committed"}
 	case out == Rejected:
-		c.ended(ctx, options, ks, false)
+		c.ended(options, ks, false)
 		if marked, only := a.tooLate(); only && mayAgain {
 			x.floor = x.floor.Forward(marked)
 			return clock.Timestamp{}, options, true, nil
@@ -621,7 +626,7 @@ func (x *coordinator) Write(ctx context.Context, t *kv.Txn, writes []transaction
 		// Somebody took the gateway for dead, and may have found the write before it was forgotten: the gateway asks the record (txn.MP4).
 		return &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: t.WriteTimestamp.Next().Forward(c.o.Clock.Now())}
 	case out == Rejected:
-		c.ended(ctx, options, ks, false)
+		c.ended(options, ks, false)
 		if marked, only := a.tooLate(); only {
 			return &kv.WriteTooOldError{Key: ks[0], Actual: marked.Forward(c.o.Clock.Now())}
 		}

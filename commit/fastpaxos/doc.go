@@ -23,7 +23,7 @@
 //
 //	Propose   an option, to all voters: a vote in the ballot that the replica is in (Commit)
 //	End       the outcome of its transaction, to all voters, with the next proposals to them or soon (announce.go)
-//	Show      the outcome of a commuting update, to the nearest replica, which promises nothing
+//	Show      the outcome of a commuting update, to the nearest replica with the next Read of the row; it promises nothing
 //	Forget    all of the transaction's options have ended, everywhere
 //	Query     the record
 //	Prepare   a master asks to accept nothing in earlier ballots; each replica answers with its record (Master)

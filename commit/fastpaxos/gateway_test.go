@@ -853,7 +853,7 @@ func TestStock(t *testing.T) {
 								if now >= left || e != nil {
 									t.Errorf("region %d: %d are left after one was taken of %d: %v", i, now, left, e)
 								}
-								if d, want := took, time.Duration(far[3]+2)*time.Millisecond; stock == 1000 && d != want {
+								if d, want := took, time.Duration(far[3]+1)*time.Millisecond; stock == 1000 && d != want {
 									t.Errorf("region %d: %s, want %s", i, d, want)
 								}
 							case left == 0:

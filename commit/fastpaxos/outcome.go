@@ -14,9 +14,8 @@ import (
 // Transactions whose gateways may be gone, and the end of those that have committed or not: the gateway's part of it.
 
 // ended makes the outcome of this gateway's transaction known to the replicas, in the background. Until all have it, the gateway reads what it has
-// committed from what it remembers. A commuting update is on top of what the replicas have, so the nearest one is shown it before the client goes on.
-func (c *Client) ended(ctx context.Context, options []Option, ks []keys.Key, committed bool) {
-	var shown []*Request
+// committed from what it remembers. A commuting update is on top of what the replicas have, so one that is read from is shown it first.
+func (c *Client) ended(options []Option, ks []keys.Key, committed bool) {
 	within := time.Duration(0)
 	if committed {
 		c.mu.Lock()
@@ -26,7 +25,8 @@ func (c *Client) ended(ctx context.Context, options []Option, ks []keys.Key, com
 		for i := range options {
 			switch o := &options[i]; {
 			case len(o.Deltas) > 0:
-				shown = append(shown, &Request{Kind: Show, Key: ks[i], Option: *o, Committed: true})
+				k := string(ks[i])
+				c.unshown[k] = append(c.unshown[k], &Request{Kind: Show, Key: ks[i], Option: *o, Committed: true})
 			case !o.Commutes() && c.own[string(ks[i])].At.Less(o.At):
 				c.own[string(ks[i])] = Value{At: o.At, Data: o.Value}
 			}
@@ -38,20 +38,63 @@ func (c *Client) ended(ctx context.Context, options []Option, ks []keys.Key, com
 		e.qs[i] = end(ks[i], options[i], committed)
 	}
 	c.announce(e, within)
-	if len(shown) > 0 {
-		ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, nearby)
-		defer cancel()
-		_, _ = c.nearest(ctx, shown)
-	}
 }
 
 // nearby bounds the wait for the nearest replica: a round trip within a region.
 const nearby = 3 * time.Millisecond
 
-// disown forgets a version: replicas have it.
+// showsOf are what a replica is shown before it is asked for rows.
+func (c *Client) showsOf(ks []keys.Key) (out []*Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.unshown) > 0 {
+		for _, k := range ks {
+			out = append(out, c.unshown[string(k)]...)
+		}
+	}
+	return out
+}
+
+// showsIn are those before it is asked for a span.
+func (c *Client) showsIn(s keys.Span) (out []*Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, qs := range c.unshown {
+		if s.Contains(qs[0].Key) {
+			out = append(out, qs...)
+		}
+	}
+	return out
+}
+
+// shown takes in that the nearest replica was shown updates.
+func (c *Client) shown(qs []*Request) {
+	if len(qs) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, q := range qs {
+		c.show(q.Key, q.Option.At)
+	}
+}
+
+// show forgets that an update has to be shown. The caller has locked mu.
+func (c *Client) show(k keys.Key, at clock.Timestamp) {
+	if qs, ok := c.unshown[string(k)]; ok {
+		if qs = slices.DeleteFunc(slices.Clone(qs), func(q *Request) bool { return q.Option.At == at }); len(qs) > 0 {
+			c.unshown[string(k)] = qs
+		} else {
+			delete(c.unshown, string(k))
+		}
+	}
+}
+
+// disown forgets what was committed of a row: replicas have it.
 func (c *Client) disown(k keys.Key, at clock.Timestamp) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.show(k, at)
 	if v, ok := c.own[string(k)]; ok && v.At == at {
 		delete(c.own, string(k))
 	}
