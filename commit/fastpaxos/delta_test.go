@@ -564,3 +564,47 @@ func TestVersionWithOutcome(t *testing.T) {
 		ask(&Request{Kind: Query})
 	}
 }
+
+// TestWritesOfATransaction pins how many keys of the delta a transaction of two rows writes at a replica, which is most of what it costs there: one for each vote, outcome, and message that the outcome need
+// not be remembered; none when it is shown, and when the base has the version.
+func TestWritesOfATransaction(t *testing.T) {
+	s := newStore(t)
+	s.desc.Start, s.desc.End = rowKey("a"), rowKey("z")
+	s.row("n", "500", 1)
+	w := &deltaWorld{t: t, s: s, c: &deltaCount{}}
+	w.a = w.restored(nil)
+	wrote := func(do func()) int {
+		do()
+		fx, b := w.a.Effects(), deltaBatch{}
+		for i := range fx.Persist {
+			fx.Persist[i].store(&b)
+		}
+		w.a.Durable(fx.Ticket)
+		return len(b.ops)
+	}
+	ks := []keys.Key{rowKey("k"), rowKey("n")}
+	name := Name{Txn: kv.TxnID{1}, At: wall(now)}
+	for i, u := range []Update{{Value: []byte("new")}, {Seen: Seen{Base: wall(1)}, Deltas: []Delta{{Amount: -1, Max: 1000}}}} {
+		o := Option{Name: name, Update: u, Keys: ks}
+		w.load(w.a, ks[i])
+		for _, x := range []struct {
+			kind Kind
+			keys int
+		}{{Propose, 1}, {Show, 0}, {End, 1}, {Show, 0}, {Forget, 1}} {
+			if x.kind == Show && len(u.Deltas) == 0 {
+				continue // versions are not shown
+			}
+			if n := wrote(func() {
+				w.a.Step(clock.Timestamp{}, Message{Request: &Request{Kind: x.kind, Key: ks[i], Option: o, Committed: true}})
+			}); n != x.keys {
+				t.Errorf("row %d: %s writes %d keys, want %d", i, x.kind, n, x.keys)
+			}
+		}
+	}
+	if err := s.write([]replica.Row{{Key: ks[0], Value: []byte("new"), Timestamp: name.At}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := wrote(func() { w.a.Absorbed(ks[0], name.At) }); n != 0 {
+		t.Errorf("that the base has the version writes %d keys", n)
+	}
+}
