@@ -15,7 +15,7 @@ import (
 //
 //	fastpaxos.FP64 (read your writes): A gateway that has read a version of a row, or has written it, reads no earlier one at the default level for as long as some replica may not have it: such an answer is
 //	    not used, and all replicas are asked. Of updates that commute one that was read may be missing in the next answer, for as long as it takes
-//	    to reach that replica, unless this gateway has made it, and the nearest replica had it when the client was answered.
+//	    to reach that replica, unless this gateway has made it, and shows it (fastpaxos.FP72).
 
 // sights are versions that were read, by row.
 type sights struct {
