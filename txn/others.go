@@ -71,6 +71,9 @@ type coordinated struct {
 	Coordinator
 }
 
+// Led reports whether the transaction has met leaders' ranges only.
+func (t *Txn) Led() bool { return t.others == nil || len(t.others.coordinators) == 0 }
+
 // handOvers bounds how often one operation is divided anew: it fails if ranges change their protocol more often.
 const handOvers = 16
 

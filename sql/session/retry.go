@@ -131,8 +131,8 @@ func (s *Session) retry(ctx context.Context, err error, final bool) error {
 		case !r.LayOut(s.out):
 			why = "the parts of its output that the client has could not be determined"
 		}
-		if seen = r.Seen() || r.Off() != ""; seen {
-			s.ticket.Lose()
+		if seen = r.Seen() || r.Off() != ""; seen && s.tx.Led() {
+			s.ticket.Lose() // a transaction without a leader is a rival for the time of wide-area rounds, and costs the node little (admission.AD7)
 		}
 		if why == "" && seen && s.setting("transaction_replay") != "on" {
 			why = "transaction_replay is off"
