@@ -185,7 +185,7 @@ func TestFastPaxosPredictsLevels(t *testing.T) {
 				time.Sleep(2 * time.Second)
 			}
 		}
-		// Who removes a row looks for rows that refer to it at a majority.
+		// A transaction that removes a row looks for rows that refer to it at a majority.
 		exec(t, connectTo(t, c, 0, "d"), "CREATE TABLE child (id int PRIMARY KEY, of int REFERENCES stock, INDEX child_of_idx (of)) WITH (commit_protocol = 'fast_paxos')")
 		for i, from := range regions.Names[:2] {
 			conn := connectTo(t, c, i, "d")
