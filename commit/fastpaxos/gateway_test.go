@@ -265,7 +265,10 @@ func playWorld(t *testing.T, seed uint64, mistake string) (committed int, err er
 	for r := range rows {
 		k := fmt.Sprint("k", r)
 		for n := 0; ; n++ {
-			if err := last.add(t.Context(), "end", k); err == nil {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			err := last.add(ctx, "end", k)
+			cancel()
+			if err == nil {
 				break
 			} else if n == 20 {
 				stop(append(gs, last)...)

@@ -43,6 +43,7 @@ type lab struct {
 	dead     map[kv.ReplicaID]bool
 	kinds    map[Kind]int
 	batches  int             // that have arrived
+	splits   int             // that were begun
 	asked    int             // of one gateway by another
 	ballots  map[Ballot]bool // that were prepared
 	mistake  string
@@ -577,7 +578,8 @@ func (w *lab) change(split bool) {
 	if split && len(w.descs) < 5 {
 		if k := keys.Key(fmt.Sprint("k", w.dice.IntN(6))); d.Contains(k) && !k.Equal(d.Start) {
 			right := d.Clone()
-			right.ID, right.Start, now[0].End = kv.RangeID(len(w.descs)+1), k, k
+			w.splits++ // another range may be divided at the same time
+			right.ID, right.Start, now[0].End = kv.RangeID(100+w.splits), k, k
 			now = append(now, right)
 		}
 	}
