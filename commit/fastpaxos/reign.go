@@ -263,8 +263,7 @@ func (c *Client) reignOnce(ctx context.Context, k keys.Key, g *reign) error {
 	for pause := firstPause; ; {
 		anew := m == nil || in != placeOf(desc)
 		if anew {
-			m, in = NewMaster(k, c.number(), QuorumsIn(desc), c.o.Columns, gamma), placeOf(desc)
-			m.generation = desc.Generation
+			m, in = c.newMaster(ctx, k, desc, gamma), placeOf(desc)
 		}
 		wanted := c.petitions(g, m, anew)
 		if m.Lost() && wanted {
