@@ -213,7 +213,7 @@ type outcome struct {
 }
 
 // play runs random transactions of gateways of which some die, finishes all, and reads everything.
-func playWorld(t *testing.T, seed uint64, mistake string) (committed int, err error) {
+func playWorld(t *testing.T, seed uint64, mistake string, also ...func(*lab, []*gateway)) (committed int, err error) {
 	const rows = 6
 	w := newLab(seed, "k2", "k4")
 	w.loss, w.jitter, w.mistake = []float64{0, 0.02, 0.1, 0.3}[seed%4], []time.Duration{time.Millisecond, 30 * time.Millisecond}[seed%2], mistake
@@ -246,6 +246,9 @@ func playWorld(t *testing.T, seed uint64, mistake string) (committed int, err er
 				time.Sleep(time.Duration(g.host.Dice.Int64N(int64(200 * time.Millisecond))))
 			}
 		})
+	}
+	for _, f := range also {
+		f(w, gs)
 	}
 	w.mu.Lock()
 	if seed%5 > 1 {
