@@ -293,6 +293,9 @@ func (t *Txn) beginElsewhere(ctx context.Context, b *kv.Batch) (wait func() erro
 	if !ok {
 		return nil, false, nil
 	}
+	if t.others.again && len(e.InFlight) > 0 {
+		return nil, false, nil // landElsewhere (txn.MP1)
+	}
 	wait = t.startElsewhere(ctx, b.Txn)
 	if len(e.InFlight) > 0 {
 		return wait, false, nil
@@ -358,6 +361,7 @@ func (t *Txn) restage(to clock.Timestamp) error {
 	if !ok {
 		return t.core.Fail(transaction.MovedTooOften, nil, true)
 	}
+	t.others.again = true
 	return t.leader.Restage(own, t.elsewhere(), to)
 }
 
@@ -393,7 +397,7 @@ func (t *Txn) redivide() error {
 			theirs = append(theirs, w)
 		}
 	}
-	t.others.writes, t.others.durable = append(theirs, t.others.writes...), clock.Timestamp{}
+	t.others.writes, t.others.durable, t.others.again = append(theirs, t.others.writes...), clock.Timestamp{}, true
 	if err := t.noteElsewhere(); err != nil {
 		return err
 	}

@@ -17,7 +17,8 @@ import (
 // transaction remembers the range's keys, and divides its operations from then on.
 //
 //	txn.MP1 (I2): A key's write is listed once in the staging record, with the protocol to which it was sent last. A record whose list
-//	    changes is staged at a later timestamp, so that a recovery by the earlier list comes too late.
+//	    changes is staged at a later timestamp, so that a recovery by the earlier list comes too late. Other protocols are given their writes at the later timestamp when
+//	    the record has it: before that, somebody may have recovered the transaction as it was, and they would be told that its earlier writes are not committed.
 //	txn.MP2 (I2): A transaction is committed, and its client answered, only after every protocol has confirmed that its writes are durable
 //	    at the timestamp of the record.
 //	txn.MP3 (I2): A write of which a Coordinator can't say whether it is durable is queried (commit.Finisher), which prevents it or finds
@@ -47,6 +48,8 @@ type others struct {
 	durable clock.Timestamp
 	// sent are the writes as they were last given to Coordinators.
 	sent []group
+	// again says that the record may have been staged before, at an earlier timestamp.
+	again bool
 	// moved says that a row that a Coordinator has read is in another protocol's range when it is written.
 	moved bool
 	// reported: a range has reported its protocol.
@@ -280,7 +283,7 @@ func (t *Txn) asksAs(x *kv.Txn) *kv.Txn {
 func (t *Txn) restarted(fresh bool) {
 	t.leader.Restarted(fresh)
 	if t.others != nil {
-		t.others.writes, t.others.durable, t.others.sent, t.others.moved = nil, clock.Timestamp{}, nil, false
+		t.others.writes, t.others.durable, t.others.sent, t.others.moved, t.others.again = nil, clock.Timestamp{}, nil, false, false
 		for i := range t.others.coordinators {
 			t.others.coordinators[i].Restarted(fresh)
 		}
