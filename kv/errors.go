@@ -137,6 +137,14 @@ func (e *ConditionFailedError) Error() string {
 	return fmt.Sprintf("key %s: unexpected value", keys.Masked(e.Key))
 }
 
+// RepeatedError is an error of a request that was sent more than once, because an answer was lost: the value that it has met may be its
+// transaction's own, if others have committed that meanwhile. Senders make it; it is never encoded.
+type RepeatedError struct{ Err error }
+
+func (e *RepeatedError) Error() string { return e.Err.Error() }
+
+func (e *RepeatedError) Unwrap() error { return e.Err }
+
 // LockNotAvailableError says that another transaction's lock is in the way and the request does not wait (longer).
 type LockNotAvailableError struct {
 	Key     keys.Key

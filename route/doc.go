@@ -21,7 +21,8 @@
 //	    ranges that come out of them a later generation than those that went in.
 //	route.RO2 (I2): A batch that may have reached a range is only sent again if doing its work twice is harmless:
 //	    transactional writes carry sequence numbers, a commit is protected by its record and the timestamp cache.
-//	    Where a later answer could not tell, the caller gets *kv.AmbiguousError.
+//	    Where a later answer could not tell, the caller gets *kv.AmbiguousError. A condition that fails the second time may have met the
+//	    transaction's own value, which others have committed between the two: the error says so, and the coordinator asks (coordinator.CO13).
 //	route.RO3 (I2): A one-phase commit is never divided: *kv.OnePhaseError.
 //	route.RO4: The range may move a read timestamp by itself only if it sees all of the batch.
 //	route.RO5 (I9): A batch of a client ends within a bound when no replica serves it (Patience), with *kv.UnavailableError, or

@@ -234,6 +234,12 @@ func (s store) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error)
 		case *kv.PutRequest:
 			c.data[string(q.Key)] = bytes.Clone(q.Value)
 			out.Responses = append(out.Responses, &kv.EmptyResponse{})
+		case *kv.CPutRequest:
+			if len(c.data[string(q.Key)]) > 0 {
+				return nil, &kv.ConditionFailedError{Key: q.Key}
+			}
+			c.data[string(q.Key)] = bytes.Clone(q.Value)
+			out.Responses = append(out.Responses, &kv.EmptyResponse{})
 		case *kv.AddRequest:
 			old := c.data[string(q.Key)]
 			c.data[string(q.Key)] = append(old[:len(old):len(old)], 'x')

@@ -257,6 +257,42 @@ func TestCommits(t *testing.T) {
 	})
 }
 
+// TestRepeated: a condition that fails after a lost answer may have met the transaction's own value, and the error says so (route.RO2).
+func TestRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, 1)
+		defer h.Group.Stop()
+		c := newCluster(h, 3)
+		s := c.gateway(0)
+		now := c.clock.Now()
+		tx := &kv.Txn{TxnMeta: kv.TxnMeta{ID: kv.TxnID{1}, Anchor: key(1), WriteTimestamp: now}, ReadTimestamp: now}
+		put := func(k int) error {
+			_, err := s.Send(context.Background(), &kv.Batch{Header: kv.Header{Txn: tx},
+				Requests: []kv.Request{&kv.CPutRequest{Key: key(k), Value: []byte("v"), Seq: 1}}})
+			return err
+		}
+		if err := put(1); err != nil {
+			t.Fatal(err)
+		}
+		var failed *kv.ConditionFailedError
+		var repeated *kv.RepeatedError
+		if err := put(1); !errors.As(err, &failed) || errors.As(err, &repeated) {
+			t.Errorf("nothing was lost: %v", err)
+		}
+		lost := false
+		c.change(func() {
+			c.lose = func(answer bool) bool {
+				now := answer && !lost
+				lost = lost || now
+				return now
+			}
+		})
+		if err := put(2); !errors.As(err, &failed) || !errors.As(err, &repeated) {
+			t.Errorf("the answer was lost: %v", err)
+		}
+	})
+}
+
 // TestDividedAgain: a part of a staging commit finds its range split, so it is divided again; from then on no answer comes.
 // The writes may be there, and with them the commit: giving up must not look like a failure (route.RO2).
 func TestDividedAgain(t *testing.T) {

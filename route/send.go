@@ -57,7 +57,9 @@ func repeatOf(b *kv.Batch) repeat {
 type sendState struct {
 	repeat repeat
 	// lost is the reason why the answer of an earlier attempt is not known; only with repeat commits.
-	lost   error
+	lost error
+	// unsure: the answer of an earlier attempt was lost, whatever repeat says.
+	unsure bool
 	pauses int
 	// reroutes counts how often the cached range was out of date.
 	reroutes int
@@ -74,11 +76,17 @@ func (st *sendState) wrap(err error) error {
 	if err != nil && st.lost != nil {
 		return &kv.AmbiguousError{Reason: fmt.Sprintf("%v; then: %v", st.lost, err)}
 	}
+	if st.unsure && err != nil {
+		if failed, ok := root(err).(*kv.ConditionFailedError); ok {
+			return &kv.RepeatedError{Err: failed} // route.RO2
+		}
+	}
 	return err
 }
 
 // answerLost is called when a batch may have been served but its answer did not come. An error ends the attempts.
 func (st *sendState) answerLost(err error, b *kv.Batch) error {
+	st.unsure = true
 	switch st.repeat {
 	case commits:
 		st.lost = err

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"meridian/clock"
@@ -31,6 +32,8 @@ type commitState struct {
 	refresh bool               // out is a refresh
 	verify  bool               // out asks whether the checks hold
 	check   bool               // out asks whether the locks are held
+	ask     bool               // out asks for the record (coordinator.CO13)
+	doubt   error              // the reason to ask
 	now     clock.Timestamp    // the clock when the commit began
 	again   bool               // a parallel round has failed, and may have written some of its intents
 	flushed bool               // there were intents before the commit began
@@ -138,7 +141,7 @@ func (c *Coordinator) Doubt(err error) error {
 	switch {
 	case errors.As(err, &ambiguous):
 	case errors.As(err, &retry): // a read has changed; the write was refused before
-	case !refusesWrite(err):
+	case !refusesWrite(err), c.mayBeOwn(err):
 		return &kv.AmbiguousError{Reason: err.Error()}
 	}
 	s.again = true // it is sent again
@@ -170,7 +173,7 @@ func (c *Coordinator) Restage(writes []kv.Request, elsewhere bool, to clock.Time
 		s.readAt = s.readAt.Forward(c.core.Txn().ReadTimestamp)
 	}
 	s.again = s.again || s.stage != stageOnePhase
-	s.out, s.refresh, s.verify, s.check = nil, false, false, false
+	s.out, s.refresh, s.verify, s.check, s.doubt = nil, false, false, false, nil
 	s.writes, s.chunks, s.beside, s.staged = writes, nil, nil, clock.Timestamp{}
 	s.elsewhere = elsewhere
 	c.held.here, s.carries = false, false
@@ -194,6 +197,10 @@ func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 	}
 	if _, _, done := c.core.Committed(); done {
 		return nil, nil
+	}
+	if s.doubt != nil {
+		s.out, s.ask = &kv.Batch{Requests: []kv.Request{&kv.QueryTxnRequest{Txn: c.core.Txn().TxnMeta}}}, true
+		return s.out, nil
 	}
 	// coordinator.CO3. The intents themselves may go out with a pushed timestamp, but the read timestamp costs least to move
 	// before anything is sent.
@@ -268,9 +275,11 @@ func (c *Coordinator) endTxn() *kv.EndTxnRequest {
 // Broken and the error is not kv.AmbiguousError, it was not committed and can be rolled back.
 func (c *Coordinator) CommitAnswered(r *kv.BatchResponse, err error) error {
 	s := &c.commit
-	b, refresh, verify, check := s.out, s.refresh, s.verify, s.check
-	s.out, s.refresh, s.verify, s.check = nil, false, false, false
+	b, refresh, verify, check, ask := s.out, s.refresh, s.verify, s.check, s.ask
+	s.out, s.refresh, s.verify, s.check, s.ask = nil, false, false, false, false
 	switch {
+	case ask:
+		return c.told(r, err)
 	case check:
 		return c.HeldChecked(b, err)
 	case refresh:
@@ -345,6 +354,10 @@ func (c *Coordinator) commitFailed(b *kv.Batch, err error) error {
 	if _, ok := unwrap(err).(*kv.AmbiguousError); ok {
 		return err // transaction.TC2
 	}
+	if c.mayBeOwn(err) {
+		s.doubt = err
+		return nil
+	}
 	if (!s.staged.IsZero() || s.again) && !refusesWrite(err) {
 		// It is committed if and only if the writes are there. That includes those of an earlier round, whose
 		// timestamps the new record covers: that sending them again has failed does not mean that they are missing (commit.CR4).
@@ -353,7 +366,7 @@ func (c *Coordinator) commitFailed(b *kv.Batch, err error) error {
 	if err, over := c.carriedFails(err); over {
 		return err
 	}
-	s.again = s.stage == stageParallel
+	s.again = s.again || s.stage == stageParallel
 	s.carries = s.carries && !s.again
 	if c.core.Level() != kv.Serializable && c.commitHigher(err) {
 		return nil
@@ -403,6 +416,35 @@ func refusesWrite(err error) bool {
 		return true
 	}
 	return false
+}
+
+// mayBeOwn reports whether the value that has failed a condition may be the transaction's own (coordinator.CO13).
+func (c *Coordinator) mayBeOwn(err error) bool {
+	s := &c.commit
+	if _, ok := unwrap(err).(*kv.ConditionFailedError); !ok {
+		return false
+	}
+	var repeated *kv.RepeatedError
+	return s.again || errors.As(err, &repeated) && (s.stage == stageParallel || !s.staged.IsZero())
+}
+
+// told takes the record of a transaction that may have met its own value.
+func (c *Coordinator) told(r *kv.BatchResponse, err error) error {
+	failed := c.commit.doubt
+	c.commit.doubt = nil
+	if err != nil {
+		return &kv.AmbiguousError{Reason: fmt.Sprintf("%v; the record: %v", failed, err)}
+	}
+	q, ok := last(r).(*kv.QueryTxnResponse)
+	switch {
+	case !ok || !q.Exists:
+		return &kv.AmbiguousError{Reason: fmt.Sprintf("%v; the record is gone", failed)}
+	case q.Txn.Status == kv.Committed:
+		c.core.Implicitly(q.Txn.WriteTimestamp)
+		return nil
+	}
+	// Without a commit no value of the transaction is there for all to see: the value is another's.
+	return c.failed(unwrap(failed)).Err
 }
 
 // commitHigher takes an error that requires only a later commit of a transaction below SERIALIZABLE.

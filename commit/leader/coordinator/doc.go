@@ -23,6 +23,9 @@
 //	    batches of their own while the record is staged, which lists all that are not acknowledged yet (CRDB'20 §3.1, §3.2). It has
 //	    committed when the record and all of them are acknowledged, none above the record's timestamp. A write of unknown outcome then
 //	    leaves the commit's outcome unknown (Doubt), because recovery may find it.
+//	coordinator.CO13 (I2): A value that fails a condition may be the transaction's own, if a write was sent a second time after the record was
+//	    staged: others take the gateway for dead, find all writes, and commit. So before a client is told that it failed, the record is asked.
+//	    A record that is not committed says that the value is another's; one that is gone says nothing.
 //
 // transaction.TC1 to transaction.TC3 are about every transaction, coordinator.CO6 to coordinator.CO8 about the weaker levels of
 // isolation (isolation.go), coordinator.CO10 about locks that the client holds (held.go), coordinator.CO12 about ranges that close the future

@@ -32,9 +32,10 @@ import (
 //	commit [one-phase] [here] [now=T]       starts a commit, prints the first batch; here: held locks are in its range
 //	commit flying                           ... while what was flushed is under way
 //	land [write=T | ERROR]                  the first batch of those is answered, at T or with an error
+//	answer record=committed|staging|gone [write=T]   the answer to the question for the record
 //	rollback | restart | deadline T | state
 //
-// Errors: write-too-old=T, uncertain=T, retry=T, replay, aborted, ambiguous, condition, refresh-failed, one-phase, locks-lost.
+// Errors: write-too-old=T, uncertain=T, retry=T, replay, aborted, ambiguous, condition, condition-again (after a lost answer), refresh-failed, one-phase, locks-lost.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		s := &script{saves: map[string]kv.Seq{}}
@@ -101,6 +102,9 @@ func showSpans(l []keys.Span) string {
 
 func showBatch(b *kv.Batch) string {
 	var out strings.Builder
+	if q, ok := b.Requests[0].(*kv.QueryTxnRequest); ok {
+		return fmt.Sprintf("ask for the record at %s\n", string(q.Txn.Anchor))
+	}
 	fmt.Fprintf(&out, "send read=%s write=%s", ts(b.Txn.ReadTimestamp), ts(b.Txn.WriteTimestamp))
 	if b.Txn.Attempt > 0 {
 		fmt.Fprintf(&out, " attempt=%d", b.Txn.Attempt)
@@ -182,16 +186,17 @@ func (s *script) parseError(name string) error {
 		return &kv.TxnRetryError{WriteTimestamp: t}
 	}
 	return map[string]error{
-		"replay":         &kv.TxnRetryError{Reason: kv.RetryPossibleReplay},
-		"aborted":        &kv.TxnAbortedError{},
-		"ambiguous":      &kv.AmbiguousError{Reason: "lost"},
-		"condition":      &kv.ConditionFailedError{},
-		"refresh-failed": &kv.RefreshFailedError{Key: keys.Key("k")},
-		"one-phase":      &kv.OnePhaseError{},
-		"deadlock":       &kv.DeadlockError{},
-		"unavailable":    &kv.UnavailableError{},
-		"locks-lost":     &kv.LocksLostError{},
-		"not-closed":     &kv.NotClosedError{},
+		"replay":          &kv.TxnRetryError{Reason: kv.RetryPossibleReplay},
+		"aborted":         &kv.TxnAbortedError{},
+		"ambiguous":       &kv.AmbiguousError{Reason: "lost"},
+		"condition":       &kv.ConditionFailedError{},
+		"condition-again": &kv.RepeatedError{Err: &kv.ConditionFailedError{}},
+		"refresh-failed":  &kv.RefreshFailedError{Key: keys.Key("k")},
+		"one-phase":       &kv.OnePhaseError{},
+		"deadlock":        &kv.DeadlockError{},
+		"unavailable":     &kv.UnavailableError{},
+		"locks-lost":      &kv.LocksLostError{},
+		"not-closed":      &kv.NotClosedError{},
 	}[name]
 }
 
@@ -259,6 +264,9 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		s.c.Prepare(s.out)
 		return showBatch(s.out)
 	case "answer":
+		if status, ok := flags["record"]; ok {
+			return s.record(status, at(number("write")))
+		}
 		return s.answer(args, number, has)
 	case "put":
 		for k, v := range flags {
@@ -439,6 +447,17 @@ func (s *script) next() string {
 	}
 	s.out = b
 	return showBatch(b)
+}
+
+// record answers the question for the record.
+func (s *script) record(status string, write clock.Timestamp) string {
+	q := &kv.QueryTxnResponse{Exists: status != "gone"}
+	q.Txn.WriteTimestamp = write
+	q.Txn.Status = map[string]kv.Status{"committed": kv.Committed, "staging": kv.Staging}[status]
+	if err := s.c.CommitAnswered(&kv.BatchResponse{Responses: []kv.Response{q}}, nil); err != nil {
+		return showErr(err)
+	}
+	return s.next()
 }
 
 func (s *script) answer(args []string, number func(string) int64, has func(string) bool) string {
