@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -23,6 +25,7 @@ type alone struct {
 	mu                              sync.Mutex
 	rows                            map[string][]byte
 	begun, decided, written, closed int
+	write                           func(at clock.Timestamp) error // if not nil, answers Write
 }
 
 func (a *alone) Resolve(context.Context, []keys.Span, kv.TxnMeta, kv.Status, []kv.SeqRange) error {
@@ -52,10 +55,13 @@ func (a *aloneCoordinator) Scan(context.Context, *kv.Txn, txn.ScanOptions) ([]kv
 	return nil, nil, nil
 }
 
-func (a *aloneCoordinator) Write(context.Context, *kv.Txn, []transaction.Write) error {
+func (a *aloneCoordinator) Write(_ context.Context, t *kv.Txn, _ []transaction.Write) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.written++
+	if a.write != nil {
+		return a.write(t.WriteTimestamp)
+	}
 	return nil
 }
 
@@ -199,5 +205,66 @@ func TestTooManyWrites(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestWritesFollowRecord: other protocols are given the writes of a commit that is staged again when the record has the later timestamp, and not at all if somebody has recovered the transaction
+// as it was: they would take its earlier writes, which have committed, for given up (txn.MP1).
+func TestWritesFollowRecord(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		// recovered: the other protocol's writes are durable; somebody finds that the transaction has committed, and a range has the other protocol before the gateway hears from it.
+		recovered bool
+		want      string
+	}{
+		{"refused at first", false, "written at 1, staged at 1, staged at 2, written at 2"},
+		{"recovered meanwhile", true, "written at 1, staged at 1, staged at 2"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, a, _ := newForeignWorld(t)
+				w.fake.Latency.Store(int64(5 * time.Millisecond)) // the other protocol's writes take less
+				var mu sync.Mutex
+				var events []string
+				var stamps []clock.Timestamp
+				note := func(what string, at clock.Timestamp) int {
+					mu.Lock()
+					defer mu.Unlock()
+					n := slices.Index(stamps, at)
+					if n < 0 {
+						n, stamps = len(stamps), append(stamps, at)
+					}
+					events = append(events, fmt.Sprint(what, " at ", n+1))
+					return n + 1
+				}
+				a.write = func(at clock.Timestamp) error {
+					if note("written", at) == 1 && !tc.recovered {
+						return &kv.WriteTooOldError{Key: keys.Key("x"), Actual: at}
+					}
+					return nil
+				}
+				w.fake.Intercept(nil, func(b *kv.Batch) error {
+					e, ok := b.Requests[len(b.Requests)-1].(*kv.EndTxnRequest)
+					if !ok || len(e.InFlight) == 0 {
+						return nil
+					}
+					if first := note("staged", b.Txn.WriteTimestamp) == 1; first && tc.recovered {
+						w.fake.Recovered(b.Txn.ID)
+						return &kv.ProtocolError{Range: 3, Protocol: kv.FastPaxos, Desc: &kv.RangeDescriptor{ID: 3, Start: keys.Key("c"), End: keys.Key("d"), Protocol: kv.FastPaxos}}
+					}
+					return nil
+				})
+				ctx := context.Background()
+				tx := w.db.Begin(txn.TxnOptions{Isolation: kv.ReadCommitted})
+				tx.Expect(keys.Span{Start: keys.Key("m"), End: keys.Max}, kv.FastPaxos)
+				if err := errors.Join(write(ctx, tx, "a"), write(ctx, tx, "c"), write(ctx, tx, "x"), tx.Commit(ctx)); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				if got := strings.Join(events, ", "); got != tc.want {
+					t.Errorf("%s; want %s", got, tc.want)
+				}
+			})
+		})
 	}
 }
