@@ -289,6 +289,55 @@ func TestAdmissionRivals(t *testing.T) {
 	})
 }
 
+// TestRivalsHaveLeaders: a transaction that has lost a conflict after its client had seen answers narrows the room of rivals if it has met leaders' ranges only. One that waits for the wide area of ranges without a leader costs
+// the node little, and does not.
+func TestRivalsHaveLeaders(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := fiveAcceptors(t)
+		stocked(t, c, 100)
+		a, b := connectTo(t, c, 0, "d"), connectTo(t, c, 0, "d")
+		exec(t, a, "CREATE TABLE led (id int PRIMARY KEY, n int)")
+		exec(t, a, "INSERT INTO led VALUES (7, 100)")
+		time.Sleep(2 * time.Second)
+		lost := &c.Node(0).Gate().Metrics.Lost
+		for _, x := range []struct {
+			name   string
+			tables []string // of which all are read, and written
+			want   int64
+		}{
+			{"a leader's range", []string{"led"}, 1},
+			{"a range without a leader", []string{"stock"}, 0},
+			{"both", []string{"led", "stock"}, 0},
+		} {
+			before := lost.Load()
+			exec(t, a, "BEGIN ISOLATION LEVEL SERIALIZABLE")
+			var err error
+			for _, table := range x.tables {
+				ask[int](t, a, "SELECT n FROM "+table+" WHERE id = 7")
+			}
+			for _, table := range x.tables {
+				exec(t, b, "UPDATE "+table+" SET n = n - 1 WHERE id = 7")
+			}
+			for _, table := range x.tables {
+				if err == nil {
+					_, err = a.Exec(context.Background(), "UPDATE "+table+" SET n = 5 WHERE id = 7")
+				}
+			}
+			if err == nil {
+				_, err = a.Exec(context.Background(), "COMMIT")
+			} else {
+				exec(t, a, "ROLLBACK")
+			}
+			wantCode(t, err, "40001")
+			if got := lost.Load() - before; got != x.want {
+				t.Errorf("%s: %d losses were counted, want %d", x.name, got, x.want)
+			}
+			time.Sleep(2 * time.Second)
+		}
+	})
+}
+
 // TestFailedGivesItsPlace: a transaction that has lost and was rolled back has no place at the gate, though its client has not
 // said ROLLBACK yet.
 func TestFailedGivesItsPlace(t *testing.T) {
