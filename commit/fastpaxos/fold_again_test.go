@@ -22,7 +22,7 @@ func TestFoldsInterrupted(t *testing.T) {
 		s.desc.ID++
 		prefix := fmt.Sprintf("b%05d", seed)
 		s.desc.Start, s.desc.End = rowKey(prefix), rowKey(prefix+"\xff")
-		w := &folded{t: t, s: s, dice: dice, seed: seed, q: QuorumsOf([]int{3, 5}[dice.IntN(2)])}
+		w := &folded{t: t, s: s, dice: dice, seed: seed, q: QuorumsOf([]int{3, 5, 7}[dice.IntN(3)])}
 		s.desc.Replicas = nil
 		for i := range w.q.Replicas {
 			s.desc.Replicas = append(s.desc.Replicas, kv.ReplicaDescriptor{Node: kv.NodeID(i + 1), Replica: kv.ReplicaID(i + 1)})

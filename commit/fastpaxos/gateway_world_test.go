@@ -20,7 +20,7 @@ import (
 	"meridian/sim"
 )
 
-// A small world for gateways: acceptors in memory, five regions with their distances, messages that are delayed, lost and overtake each other, and
+// A small world for gateways: acceptors in memory, five regions with their distances (or three of them, or two more for voters), messages that are delayed, lost and overtake each other, and
 // records of transactions that other protocols take part in.
 
 // trips are round trips between five regions in milliseconds.
@@ -32,7 +32,19 @@ var trips = [5][5]time.Duration{
 	{160, 220, 240, 110, 1},
 }
 
+// further are round trips from each of the five regions, and between them, to two more.
+var further = [2][7]time.Duration{{30, 40, 100, 130, 180, 1, 150}, {120, 170, 200, 250, 300, 150, 1}}
+
+// trip is the round trip between two of the seven.
+func trip(a, b int) time.Duration {
+	if a, b = min(a, b), max(a, b); b >= len(trips) {
+		return further[b-len(trips)][a] * time.Millisecond
+	}
+	return trips[a][b] * time.Millisecond
+}
+
 type lab struct {
+	voters   int        // of each range
 	mu       sync.Mutex // guards all below
 	dice     *rand.Rand
 	descs    []*kv.RangeDescriptor
@@ -57,14 +69,21 @@ type lab struct {
 	mute    bool
 }
 
-func newLab(seed uint64, borders ...string) *lab {
-	w := &lab{dice: rand.New(rand.NewPCG(seed, 7)), replicas: map[place]map[kv.ReplicaID]*Acceptor{}, records: map[kv.TxnID]kv.Txn{}, dead: map[kv.ReplicaID]bool{}, bases: map[string]*Record{},
+func newLab(seed uint64, borders ...string) *lab { return newLabOf(5, seed, borders...) }
+
+// anyLab has three voters, five or seven.
+func anyLab(seed uint64, borders ...string) *lab {
+	return newLabOf([]int{5, 3, 7}[rand.New(rand.NewPCG(seed, 11)).IntN(3)], seed, borders...)
+}
+
+func newLabOf(voters int, seed uint64, borders ...string) *lab {
+	w := &lab{voters: voters, dice: rand.New(rand.NewPCG(seed, 7)), replicas: map[place]map[kv.ReplicaID]*Acceptor{}, records: map[kv.TxnID]kv.Txn{}, dead: map[kv.ReplicaID]bool{}, bases: map[string]*Record{},
 		kinds: map[Kind]int{}, gateways: map[kv.NodeID]*gateway{}, ballots: map[Ballot]bool{}, promised: map[place]clock.Timestamp{}}
 	start := keys.Key("a")
 	for i, b := range append(borders, "zz") {
 		d := &kv.RangeDescriptor{ID: kv.RangeID(i + 1), Start: start, End: keys.Key(b), Generation: 3, Protocol: kv.FastPaxos}
 		w.replicas[placeOf(d)] = map[kv.ReplicaID]*Acceptor{}
-		for r := kv.ReplicaID(1); r <= 5; r++ {
+		for r := kv.ReplicaID(1); r <= kv.ReplicaID(voters); r++ {
 			d.Replicas = append(d.Replicas, kv.ReplicaDescriptor{Node: kv.NodeID(r), Replica: r, Type: kv.Voter})
 			w.replicas[placeOf(d)][r] = labAcceptor(d)
 		}
@@ -74,7 +93,7 @@ func newLab(seed uint64, borders ...string) *lab {
 }
 
 func labAcceptor(d *kv.RangeDescriptor) *Acceptor {
-	a := NewAcceptor(QuorumsOf(5), plain{}, nil, 0)
+	a := NewAcceptor(QuorumsIn(d), plain{}, nil, 0)
 	a.generation = d.Generation
 	return a
 }
@@ -298,7 +317,7 @@ func (w *lab) waver(jitter time.Duration) {
 func (g *gateway) way(to int) (lost bool) {
 	w := g.w
 	w.mu.Lock()
-	t := trips[g.region()][to] * time.Millisecond / 2
+	t := trip(g.region(), to) / 2
 	if w.jitter > 0 {
 		t += time.Duration(w.dice.Int64N(int64(w.jitter)))
 	}
@@ -400,7 +419,7 @@ func (g *gateway) All(ctx context.Context, f *route.Fan) error {
 	}
 	var early []answer
 	n := 0
-	answers := make(chan answer, 5*len(f.Batches))
+	answers := make(chan answer, g.w.voters*len(f.Batches))
 	for i, b := range f.Batches {
 		g.w.mu.Lock()
 		d := g.w.desc(b.Requests[0].Span().Start)
@@ -491,7 +510,7 @@ func (g *gateway) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, err
 	for _, q := range b.Requests {
 		for i := 0; ; i++ {
 			// The nearest one, or the next one.
-			r := kv.ReplicaID((g.region()+i)%5 + 1)
+			r := kv.ReplicaID((g.region()+i)%g.w.voters + 1)
 			g.w.mu.Lock()
 			d := g.w.desc(q.Span().Start)
 			g.w.mu.Unlock()
@@ -515,7 +534,7 @@ func (w *lab) show(k string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	out := ""
-	for r := kv.ReplicaID(1); r <= 5; r++ {
+	for r := kv.ReplicaID(1); r <= kv.ReplicaID(w.voters); r++ {
 		if g := w.replicas[placeOf(w.desc(keys.Key(k)))][r].records[k]; g != nil {
 			out += fmt.Sprintf("  r%d %s\n", r, show(g))
 		}
@@ -535,7 +554,7 @@ func (w *lab) change(split bool) {
 	}
 	delete(w.replicas, placeOf(d))
 	var quorum []*Acceptor
-	for _, r := range w.dice.Perm(5)[:3] {
+	for _, r := range w.dice.Perm(w.voters)[:QuorumsIn(d).Classic] {
 		quorum = append(quorum, sealed[kv.ReplicaID(r+1)])
 	}
 	known := map[string]bool{}
@@ -559,7 +578,7 @@ func (w *lab) change(split bool) {
 			floor = floor.Forward(r.last())
 			reports = append(reports, r)
 		}
-		base[k] = next(reports, QuorumsOf(5), plain{})
+		base[k] = next(reports, QuorumsIn(d), plain{})
 		base[k].Floor = clock.Timestamp{}
 	}
 	pause := time.Duration(w.dice.Int64N(int64(300 * time.Millisecond)))
@@ -586,7 +605,7 @@ func (w *lab) change(split bool) {
 				w.descs = append(w.descs, n)
 			}
 			w.replicas[placeOf(n)] = map[kv.ReplicaID]*Acceptor{}
-			for r := kv.ReplicaID(1); r <= 5; r++ {
+			for r := kv.ReplicaID(1); r <= kv.ReplicaID(w.voters); r++ {
 				a := labAcceptor(n)
 				a.floor = floor
 				w.replicas[placeOf(n)][r] = a
@@ -602,16 +621,16 @@ func (w *lab) leave(at int) {
 	d := w.descs[at].Clone()
 	sealed := w.replicas[placeOf(d)]
 	reports := map[string][]*Record{}
-	for r := kv.ReplicaID(1); r <= 3; r++ {
+	for r := kv.ReplicaID(1); r <= kv.ReplicaID(QuorumsIn(d).Classic); r++ {
 		for k, g := range sealed[r].records {
 			reports[k] = append(reports[k], g)
 		}
 	}
 	for k, all := range reports {
-		for len(all) < 3 {
+		for len(all) < QuorumsIn(d).Classic {
 			all = append(all, w.base(keys.Key(k)))
 		}
-		g := next(all, QuorumsOf(5), plain{})
+		g := next(all, QuorumsIn(d), plain{})
 		for _, v := range slices.Clone(g.Votes) {
 			g.end(&v.Option, true)
 		}

@@ -211,7 +211,7 @@ type event struct {
 }
 
 func histories(t *testing.T, seed uint64) {
-	w := newLab(seed, "k3")
+	w := anyLab(seed, "k3")
 	w.jitter = 20 * time.Millisecond
 	if seed%3 == 1 {
 		w.loss = 0.02
@@ -260,7 +260,7 @@ func histories(t *testing.T, seed uint64) {
 		case 1:
 			w.change(dice.IntN(2) == 0)
 		case 2:
-			r := kv.ReplicaID(1 + dice.IntN(5))
+			r := kv.ReplicaID(1 + dice.IntN(w.voters))
 			w.lose(r, true)
 			time.AfterFunc(5*time.Second, func() { w.lose(r, false) })
 		case 3:
