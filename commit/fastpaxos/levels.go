@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 
 	"meridian/clock"
 	"meridian/keys"
@@ -145,55 +146,72 @@ func (x *coordinator) validate(ctx context.Context, t *kv.Txn, at clock.Timestam
 	return x.again(ctx, t, at, rest)
 }
 
-// again reads spans again, at a later timestamp. It fails if anything has changed since.
+// again reads spans again, at a later timestamp, at the same time: one round, if no part of them is large. It fails if anything has changed since.
 func (x *coordinator) again(ctx context.Context, t *kv.Txn, at clock.Timestamp, spans []keys.Span) error {
-	if len(spans) == 0 {
-		return nil
-	}
-	changed := &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: at}
-	s := snapshot{at: at, limit: at, by: t.ID}
 	var points []keys.Key
+	var wide []keys.Span
 	for _, span := range spans {
 		if span.Point() {
 			points = append(points, span.Start)
+		} else {
+			wide = append(wide, span)
 		}
 	}
-	if len(points) > 0 {
-		rows, newer, err := x.c.readAt(ctx, points, s)
-		if err = certainly(t, s, newer, err); err != nil {
-			return err
-		}
-		for i := range rows {
-			if x.at.Less(rows[i].Last) {
-				return changed
+	s := snapshot{at: at, limit: at, by: t.ID}
+	var failed atomic.Bool // the others need not go on
+	return x.c.all(len(wide)+min(len(points), 1), func(i int) (err error) {
+		if i == len(wide) {
+			err = x.pointsAgain(ctx, t, s, points)
+		} else {
+			for left := wide[i]; err == nil && left.Start.Less(left.End) && !failed.Load(); {
+				left.Start, err = x.spanAgain(ctx, t, s, left)
 			}
 		}
+		if err != nil {
+			failed.Store(true)
+		}
+		return err
+	})
+}
+
+// changed says that what was read has been written since.
+func changed(s snapshot) error {
+	return &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: s.at}
+}
+
+// pointsAgain reads rows again.
+func (x *coordinator) pointsAgain(ctx context.Context, t *kv.Txn, s snapshot, points []keys.Key) error {
+	rows, newer, err := x.c.readAt(ctx, points, s)
+	if err = certainly(t, s, newer, err); err != nil {
+		return err
 	}
-	for _, span := range spans {
-		if span.Point() {
-			continue
-		}
-		for left := span; left.Start.Less(left.End); {
-			rows, read, newer, err := x.c.scanAt(ctx, s.look(left, false, 0, scanBytes))
-			if err = certainly(t, s, newer, err); err != nil {
-				return err
-			}
-			live := map[string]bool{}
-			for i := range rows {
-				if x.at.Less(rows[i].Last) {
-					return changed
-				}
-				live[string(rows[i].Key)] = rows[i].Value != nil
-			}
-			for k, w := range x.seen {
-				if w.Value != nil && read.Contains(keys.Key(k)) && !live[k] {
-					return changed
-				}
-			}
-			left.Start = read.End
+	for i := range rows {
+		if x.at.Less(rows[i].Last) {
+			return changed(s)
 		}
 	}
 	return nil
+}
+
+// spanAgain reads a part of a span again, at its beginning; the rest begins at rest.
+func (x *coordinator) spanAgain(ctx context.Context, t *kv.Txn, s snapshot, span keys.Span) (rest keys.Key, err error) {
+	rows, read, newer, err := x.c.scanAt(ctx, s.look(span, false, 0, scanBytes))
+	if err = certainly(t, s, newer, err); err != nil {
+		return nil, err
+	}
+	live := map[string]bool{}
+	for i := range rows {
+		if x.at.Less(rows[i].Last) {
+			return nil, changed(s)
+		}
+		live[string(rows[i].Key)] = rows[i].Value != nil
+	}
+	for k, w := range x.seen {
+		if w.Value != nil && read.Contains(keys.Key(k)) && !live[k] {
+			return nil, changed(s)
+		}
+	}
+	return read.End, nil
 }
 
 // scanBytes is how much is read at once when spans are read again.

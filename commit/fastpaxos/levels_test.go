@@ -113,6 +113,51 @@ func TestWriterAfterReader(t *testing.T) {
 	})
 }
 
+// TestSpansAgain: several spans in several ranges, and rows, that a serializable transaction has read are validated in one round, however many they are; and one of them that has changed is noticed.
+func TestSpansAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLab(1, "d", "g", "k", "n", "q")
+		g := w.gateway(1, 1)
+		for _, k := range []string{"b", "e", "h", "l", "o", "r"} {
+			if err := g.add(t.Context(), "1", k, k+"1", k+"2", k+"3"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		for _, touched := range []string{"", "b1", "l4", "r2", "n"} {
+			x, tx := g.at(kv.Serializable)
+			if _, err := g.scan(t.Context(), x, tx, "a", "z"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := x.Get(t.Context(), tx, []keys.Key{keys.Key("zb"), keys.Key("zc")}, txn.ReadOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if len(x.spans) < 14 {
+				t.Errorf("%d spans", len(x.spans))
+			}
+			if touched != "" {
+				if err := g.add(t.Context(), "2", touched); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Second)
+			tx.WriteTimestamp = g.client.o.Clock.Now()
+			begun := time.Now()
+			_, err := x.Decide(t.Context(), tx, []transaction.Write{put("zb", "1")}, clock.Timestamp{})
+			var retry *kv.TxnRetryError
+			took, want := time.Since(begun), 2*140*time.Millisecond
+			if touched != "" {
+				want = 140 * time.Millisecond
+			}
+			if touched == "" && err != nil || touched != "" && !errors.As(err, &retry) || took > want {
+				t.Errorf("%q was written since: %v, in %s, want %s", touched, err, took, want)
+			}
+			time.Sleep(time.Second)
+		}
+		stop(g)
+	})
+}
+
 // TestSerializableRounds: of what a serializable transaction has read, what it replaces is validated in the round of its options, and the rest in one round before.
 func TestSerializableRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -134,12 +134,13 @@ func TestFastPaxosPredictsLevels(t *testing.T) {
 		c, regions := fiveAcceptors(t)
 		stocked(t, c, 100)
 		exec(t, connectTo(t, c, 0, "d"), "CREATE TABLE other (id int PRIMARY KEY, k int)")
-		time.Sleep(time.Second)
+		exec(t, connectTo(t, c, 0, "d"), "CREATE TABLE hits (id int PRIMARY KEY, n int) WITH (commit_protocol = 'fast_paxos')")
+		time.Sleep(2 * time.Second)
 		for i, from := range regions.Names[:2] {
 			conn := connectTo(t, c, i, "d")
 			far := fourth(regions, from)
-			exec(t, conn, "SELECT * FROM stock, other") // looks up the ranges
-			for row := range 6 {                        // one for each update: an earlier update of a row may meet the next one while it becomes a version
+			exec(t, conn, "SELECT * FROM stock, other, hits") // looks up the ranges
+			for row := range 6 {                              // one for each update: an earlier update of a row may meet the next one while it becomes a version
 				exec(t, conn, fmt.Sprintf("INSERT INTO stock VALUES (%d, 5, 'x')", 200+10*i+row))
 			}
 			time.Sleep(2 * time.Second)
@@ -160,6 +161,7 @@ func TestFastPaxosPredictsLevels(t *testing.T) {
 				{"serializable", "UPDATE stock SET name = 'z' WHERE id = " + row(2), 2, 1, "a quorum, at one timestamp"},
 				{"serializable", "UPDATE stock SET n = n - 1 WHERE id = " + row(3), 3, 2, "a quorum, at one timestamp"},
 				{"serializable", "DELETE FROM stock WHERE id BETWEEN 100 AND 199", 3, 2, "a quorum, at one timestamp"},
+				{"serializable", "INSERT INTO stock SELECT 10000 * " + n + " + count(*), 5, 'x' FROM stock AS a WHERE a.n + (SELECT count(*) FROM hits) > 0", 5, 2, "a quorum, at one timestamp"},
 				{"read committed", "SELECT * FROM stock WHERE id = 7", 0, 0, "the nearest replica"},
 				{"read committed", "SELECT * FROM stock AS OF SYSTEM TIME '-1s' WHERE id = 7", 1, 0, "a quorum, at one timestamp"},
 				{"read committed", "UPDATE stock SET n = n - 1 WHERE id = " + row(4), 1, 1, "the nearest replica"},

@@ -347,32 +347,27 @@ type predictor struct {
 	// commits is the commit of what the plan writes to ranges without leaseholders: once for all of it, at its end. led is the longest of its writes to others, which
 	// the commit goes along with.
 	commits, led trip
-	// points and spans are what is read again before the commit, if it validates reads: keys at once, and spans one after the other.
-	points, spans trip
+	// again is the round in which what was read is read again before the commit, if it validates reads: all of it at the same time.
+	again trip
 	// replaced is the scan of the rows that the statement, or a part of it, replaces.
 	replaced *IndexScan
 }
 
 // reads notes what a node reads of a table, for the commit. replaced says that it is rows, by their keys, which the commit replaces: their options say by themselves that they have not changed.
-func (x *predictor) reads(d Distance, t trip, points, replaced bool) {
-	switch {
-	case !x.region.Validates || d.CommitRounds == 0 || replaced:
-	case points:
-		x.points = x.points.farther(onceFar(d.Leaseholder))
-	default:
-		x.spans = x.spans.plus(t)
+func (x *predictor) reads(d Distance, replaced bool) {
+	if x.region.Validates && d.CommitRounds > 0 && !replaced {
+		x.again = x.again.farther(onceFar(d.Leaseholder))
 	}
 }
 
 // validate adds what is read again to the commit.
 func (x *predictor) validate() {
-	again := x.points.plus(x.spans)
-	if len(x.tables) == 0 || again.rounds == 0 {
+	if len(x.tables) == 0 || x.again.rounds == 0 {
 		return
 	}
-	x.commits = x.commits.plus(again)
+	x.commits = x.commits.plus(x.again)
 	for i := range x.tables {
-		x.tables[i].Rounds, x.tables[i].Micros = x.tables[i].Rounds+int(again.rounds), x.tables[i].Micros+again.micros
+		x.tables[i].Rounds, x.tables[i].Micros = x.tables[i].Rounds+int(x.again.rounds), x.tables[i].Micros+x.again.micros
 	}
 }
 
@@ -467,7 +462,7 @@ func (x *predictor) node(n Node) (sum trip) {
 	case *IndexScan:
 		d := r.distanceOf(n.Table, n.Index, n.Spans)
 		t := x.asks(n.Table, d, scanTrip(n, d, n.reads, n.width))
-		x.reads(d, t, n.Single, n == x.replaced)
+		x.reads(d, n == x.replaced)
 		sum = sum.plus(t)
 	case *IndexJoin:
 		var spans []IndexSpan
@@ -479,7 +474,7 @@ func (x *predictor) node(n Node) (sum trip) {
 			break
 		}
 		t := x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows))
-		x.reads(d, t, true, false)
+		x.reads(d, false)
 		if _, near := n.Input.(*LocalitySearch); near {
 			t = t.perhaps() // rows are where their entries are
 		}
@@ -487,7 +482,7 @@ func (x *predictor) node(n Node) (sum trip) {
 	case *LookupJoin:
 		d := r.distanceOf(n.Table, n.Index, n.Spans)
 		t := x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows*float64(max(len(n.Spans), 1))))
-		x.reads(d, t, true, false)
+		x.reads(d, false)
 		sum = sum.plus(t)
 		if n.Remote != nil { // for the rows without a match, after the others
 			d := r.distanceOf(n.Table, n.Index, n.Remote)
