@@ -74,6 +74,7 @@ type Fence struct {
 	changed chan struct{} // closed and replaced when something of peers has changed
 	// tellers are the peers that were told positions in the course of requests; toldMore is closed and replaced when one has heard.
 	tellers  map[kv.NodeID]*teller
+	toldAll  time.Duration // when all of them were
 	toldMore chan struct{}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"meridian/keys"
 	"meridian/kv"
 	"meridian/sim"
 	"meridian/storage/engine"
@@ -291,5 +292,64 @@ func TestTell(t *testing.T) {
 		if err != nil || first.Heard(3, at) || !second.Heard(3, at) || second.Heard(3, kv.StorePosition{}) {
 			t.Fatal("an answer counts though its start is not the latest, or has no position")
 		}
+	})
+}
+
+// TestTellNearest: if one is near, as far as is known, that voter alone is told; all are if none is or it does not answer in time, and now and then in any case (fence.FE5).
+func TestTellNearest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, addrs, _, open := fences(t)
+		open(1, "n1")
+		open(2, "n2")
+		self := open(3, "n3")
+		d := &kv.RangeDescriptor{Replicas: []kv.ReplicaDescriptor{{Node: 1, Replica: 1}, {Node: 2, Replica: 2}, {Node: 3, Replica: 3}}}
+		calls := map[string]int{}
+		takes := map[string]time.Duration{"n1": 40 * time.Millisecond, "n2": time.Millisecond}
+		for addr := range takes {
+			answer := addrs[addr].handlers[methodTell]
+			addrs[addr].handlers[methodTell] = func(ctx context.Context, from kv.NodeID, req []byte) ([]byte, error) {
+				calls[addr]++
+				time.Sleep(takes[addr])
+				return answer(ctx, from, req)
+			}
+		}
+		nodes[1], nodes[2] = addrs["n1"], addrs["n2"]
+		tell := func() time.Duration {
+			t.Helper()
+			b := self.o.Engine.NewBatch()
+			defer b.Close()
+			b.Put(keys.Key("k"), []byte("v"))
+			if err := b.Commit(true); err != nil {
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			if err := self.Tell(t.Context(), d, self.Position()); err != nil {
+				t.Fatal(err)
+			}
+			return time.Since(begun)
+		}
+		want := func(took, most time.Duration, n1, n2 int) {
+			t.Helper()
+			if took > most || calls["n1"] != n1 || calls["n2"] != n2 {
+				t.Errorf("it took %s, at most %s, with %v calls, want %d and %d", took, most, calls, n1, n2)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		want(tell(), time.Millisecond, 1, 1) // nothing is known of either
+		want(tell(), time.Millisecond, 1, 2)
+		want(tell(), time.Millisecond, 1, 3)
+		nodes[2] = nil // the nearest is lost
+		want(tell(), tellGap+4*time.Millisecond+takes["n1"], 2, 3)
+		want(tell(), takes["n1"], 3, 3) // and is known to be
+		nodes[2] = addrs["n2"]
+		time.Sleep(2 * callTimeout)
+		want(tell(), takes["n1"], 4, 4) // all are told again
+		want(tell(), time.Millisecond, 4, 5)
+		takes["n2"] = 20 * time.Millisecond // the nearest is in another region
+		want(tell(), takes["n2"], 5, 6) // and does not answer in time
+		want(tell(), takes["n2"], 6, 7)
+		want(tell(), takes["n2"], 7, 8)
+		nodes[2] = nil
+		want(tell(), takes["n1"], 8, 8) // whose loss nobody waits for
 	})
 }

@@ -23,20 +23,28 @@ type told struct {
 
 // teller is what one peer has been told of this node.
 type teller struct {
+	node    kv.NodeID
 	heard   uint64 // the latest position that the peer has confirmed
 	want    uint64 // the latest that somebody waits for
 	waiting int
 	calls   int           // that are under way
 	said    uint64        // the latest position that one of them says
 	begun   time.Duration // when the latest of them began
-	took    time.Duration // by the last one that was answered
+	took    time.Duration // by the last one; zero: it was not answered, or there was none
 }
+
+// patience is for how long the answer of a peer that was told alone is waited for.
+func (t *teller) patience() time.Duration { return 4*t.took + tellGap }
 
 // The calls to one peer that may be under way at the same time, and the most that lies between their beginnings: a far peer hears of a position after one way, not after the
 // rest of an earlier round trip too, and a busy node does not send it each position. A near peer is called when the answer of an earlier call is about to come.
 const (
 	tellCalls = 4
 	tellGap   = 5 * time.Millisecond
+	// tellNear is the longest round trip of a peer that is told alone: if it has just been lost, whoever waits for it loses so little. Beyond it all are told.
+	tellNear = 3 * time.Millisecond
+	// tellAllEvery is how often all peers are told, though the nearest would do: so that it is known which that is.
+	tellAllEvery = time.Second
 )
 
 // Standing is a position of this node as the others are told it who count on a replica's promise. It fails if the start is not cleared, and can't be:
@@ -66,7 +74,7 @@ func (f *Fence) Heard(node kv.NodeID, at kv.StorePosition) bool {
 }
 
 // Tell returns when another voter of a range has heard that this node's store has reached a position (fence.FE5), and at once if there is no
-// other. All of them are told, by a few calls at a time, with the position as it is then.
+// other. If one is near, as far as is known, it is told alone, and all of them if it does not answer in time; each by a few calls at a time, with the position as it is then.
 func (f *Fence) Tell(ctx context.Context, d *kv.RangeDescriptor, position uint64) error {
 	c := f.claim.Load()
 	if c == nil {
@@ -77,7 +85,8 @@ func (f *Fence) Tell(ctx context.Context, d *kv.RangeDescriptor, position uint64
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var to []*teller
+	now := f.o.Host.Clock.Monotonic()
+	var voters, to []*teller
 	for i := range d.Replicas {
 		r := &d.Replicas[i]
 		if !r.Type.Votes() || r.Node == c.Node {
@@ -88,25 +97,34 @@ func (f *Fence) Tell(ctx context.Context, d *kv.RangeDescriptor, position uint64
 			if len(f.tellers) >= maxPeers {
 				continue
 			}
-			t = &teller{}
+			t = &teller{node: r.Node}
 			f.tellers[r.Node] = t
 		}
 		if t.heard >= position {
 			return nil
 		}
-		to = append(to, t)
-		t.want = max(t.want, position)
-		t.waiting++
-		defer func() { t.waiting-- }()
-		if now := f.o.Host.Clock.Monotonic(); t.calls == 0 || t.calls < tellCalls && t.said < position && t.begun <= now {
-			late := max(0, t.begun+min(tellGap, t.took/tellCalls)-now)
-			if f.o.Host.Group.Go(func(ctx context.Context) { f.tellAt(ctx, r.Node, t, c, late) }) {
-				t.calls, t.begun = t.calls+1, now+late
-			}
-		}
+		voters = append(voters, t)
 	}
-	if len(to) == 0 {
+	if len(voters) == 0 {
 		return nil
+	}
+	defer func() {
+		for _, t := range to {
+			t.waiting--
+		}
+	}()
+	var timer <-chan time.Time
+	if near := f.nearest(voters, now); near != nil {
+		to = append(to, near)
+		f.ring(near, c, position)
+		alarm := f.o.Host.Clock.NewTimer(near.patience())
+		defer alarm.Stop()
+		timer = alarm.C()
+	} else {
+		f.toldAll, to = now, voters
+		for _, t := range voters {
+			f.ring(t, c, position)
+		}
 	}
 	for {
 		for _, t := range to {
@@ -117,8 +135,11 @@ func (f *Fence) Tell(ctx context.Context, d *kv.RangeDescriptor, position uint64
 		more := f.toldMore
 		f.mu.Unlock()
 		var err error
+		late := false
 		select {
 		case <-more:
+		case <-timer:
+			late = true
 		case <-ctx.Done():
 			err = ctx.Err()
 		case <-f.o.Host.Group.Context().Done():
@@ -128,11 +149,47 @@ func (f *Fence) Tell(ctx context.Context, d *kv.RangeDescriptor, position uint64
 		if err != nil {
 			return err
 		}
+		if late {
+			timer = nil
+			near := to[0]
+			for _, t := range voters {
+				if t != near {
+					to = append(to, t)
+					f.ring(t, c, position)
+				}
+			}
+		}
+	}
+}
+
+// nearest is the voter that is told alone, nil if all of them are: the one whose answers come soonest, if it is near, and is not overdue.
+func (f *Fence) nearest(voters []*teller, now time.Duration) (near *teller) {
+	if len(voters) == 1 || now-f.toldAll >= tellAllEvery {
+		return nil
+	}
+	for _, t := range voters {
+		overdue := t.calls > 0 && now-t.begun > t.patience()
+		if t.took > 0 && t.took <= tellNear && !overdue && (near == nil || t.took < near.took) {
+			near = t
+		}
+	}
+	return near
+}
+
+// ring has a peer told of a position that somebody waits for, if no call that is under way does that.
+func (f *Fence) ring(t *teller, c *Claim, position uint64) {
+	t.want = max(t.want, position)
+	t.waiting++
+	if now := f.o.Host.Clock.Monotonic(); t.calls == 0 || t.calls < tellCalls && t.said < position && t.begun <= now {
+		late := max(0, t.begun+min(tellGap, t.took/tellCalls)-now)
+		if f.o.Host.Group.Go(func(ctx context.Context) { f.tellAt(ctx, t, c, late) }) {
+			t.calls, t.begun = t.calls+1, now+late
+		}
 	}
 }
 
 // tellAt tells one peer for as long as somebody waits for it, from a little later on.
-func (f *Fence) tellAt(ctx context.Context, node kv.NodeID, t *teller, c *Claim, late time.Duration) {
+func (f *Fence) tellAt(ctx context.Context, t *teller, c *Claim, late time.Duration) {
 	if late > 0 {
 		_ = f.o.Host.Clock.Sleep(ctx, late)
 	}
@@ -143,8 +200,9 @@ func (f *Fence) tellAt(ctx context.Context, node kv.NodeID, t *teller, c *Claim,
 		t.said = max(t.said, position)
 		f.mu.Unlock()
 		begun := f.o.Host.Clock.Monotonic()
-		heard := f.tellOnce(ctx, node, c, position)
+		heard := f.tellOnce(ctx, t.node, c, position)
 		f.mu.Lock()
+		t.took = 0
 		if heard {
 			t.took = f.o.Host.Clock.Monotonic() - begun
 			wait = againMin
