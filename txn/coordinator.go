@@ -120,6 +120,23 @@ func (e *PastError) Error() string {
 
 func (e *PastError) Unwrap() error { return e.Cause }
 
+// ReadError says that what a transaction has read in ranges of a commit protocol was written since, so that it does not hold at a later timestamp; or, if Forgotten, that no replicas know any more what
+// was there at the transaction's timestamp. Another attempt reads later. Cause is *kv.TxnRetryError.
+type ReadError struct {
+	Protocol  kv.Protocol
+	Forgotten bool
+	Cause     error
+}
+
+func (e *ReadError) Error() string {
+	if e.Forgotten {
+		return fmt.Sprintf("txn: ranges of the commit protocol %s can't be read at the transaction's timestamp any more: %v", e.Protocol, e.Cause)
+	}
+	return fmt.Sprintf("txn: what was read in a range of the commit protocol %s has been written since: %v", e.Protocol, e.Cause)
+}
+
+func (e *ReadError) Unwrap() error { return e.Cause }
+
 // TooManyWritesError says that a transaction has more writes in ranges of other protocols than the leader's than one may have. None of them was sent.
 type TooManyWritesError struct {
 	Protocol     kv.Protocol

@@ -361,14 +361,14 @@ func (x *coordinator) options(ctx context.Context, t *kv.Txn, writes []transacti
 	}
 	rows, err := x.rows(ctx, t, unread)
 	if uncertain := (*kv.UncertaintyError)(nil); errors.As(err, &uncertain) {
-		return nil, nil, &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: uncertain.RetryAt}
+		return nil, nil, changed(uncertain.RetryAt)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	for i := range rows {
 		if !ofSnapshot(t) && t.MinTimestamp.Forward(x.since).Less(rows[i].Last) {
-			return nil, nil, &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: rows[i].Last.Next()}
+			return nil, nil, changed(rows[i].Last.Next())
 		}
 		x.see(&rows[i])
 	}
@@ -634,7 +634,7 @@ func (x *coordinator) Write(ctx context.Context, t *kv.Txn, writes []transaction
 			return err
 		}
 		// Its options replace what it has read, at whichever timestamp: it has to read again.
-		return &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: tooOld.Actual.Next()}
+		return changed(tooOld.Actual.Next())
 	}
 	return err
 }

@@ -61,7 +61,9 @@ func certainly(t *kv.Txn, s snapshot, newer clock.Timestamp, err error) error {
 	case errors.As(err, &old) && t.ReadTimestamp.Less(t.MinTimestamp):
 		return &txn.PastError{Protocol: kv.FastPaxos, At: s.at, Cause: err}
 	case old != nil:
-		return &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: s.at.Forward(old.since)} // another attempt reads later
+		e := changed(s.at.Forward(old.since)) // another attempt reads later
+		e.Forgotten = true
+		return e
 	case err == nil && !newer.IsZero():
 		return &kv.UncertaintyError{Value: newer, RetryAt: newer}
 	}
@@ -174,9 +176,9 @@ func (x *coordinator) again(ctx context.Context, t *kv.Txn, at clock.Timestamp, 
 	})
 }
 
-// changed says that what was read has been written since.
-func changed(s snapshot) error {
-	return &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: s.at}
+// changed says that what was read has been written since. Another attempt reads at a later timestamp than to.
+func changed(to clock.Timestamp) *txn.ReadError {
+	return &txn.ReadError{Protocol: kv.FastPaxos, Cause: &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: to}}
 }
 
 // pointsAgain reads rows again.
@@ -187,7 +189,7 @@ func (x *coordinator) pointsAgain(ctx context.Context, t *kv.Txn, s snapshot, po
 	}
 	for i := range rows {
 		if x.at.Less(rows[i].Last) {
-			return changed(s)
+			return changed(s.at)
 		}
 	}
 	return nil
@@ -202,13 +204,13 @@ func (x *coordinator) spanAgain(ctx context.Context, t *kv.Txn, s snapshot, span
 	live := map[string]bool{}
 	for i := range rows {
 		if x.at.Less(rows[i].Last) {
-			return nil, changed(s)
+			return nil, changed(s.at)
 		}
 		live[string(rows[i].Key)] = rows[i].Value != nil
 	}
 	for k, w := range x.seen {
 		if w.Value != nil && read.Contains(keys.Key(k)) && !live[k] {
-			return nil, changed(s)
+			return nil, changed(s.at)
 		}
 	}
 	return read.End, nil

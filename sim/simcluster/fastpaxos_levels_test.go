@@ -1,11 +1,15 @@
 package simcluster_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"meridian/workload/anomalies"
 )
@@ -227,6 +231,44 @@ func TestFastPaxosPredictsLevels(t *testing.T) {
 		}
 		if far != 2 {
 			t.Errorf("%d gateways have no replica, want 2", far)
+		}
+	})
+}
+
+// TestFastPaxosReaderLoses: a transaction that only reads, and is 40001, is told why: a row that it has read was written since, and it had to move; or what was there at its timestamp is not known any more.
+func TestFastPaxosReaderLoses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := fiveAcceptors(t)
+		stocked(t, c, 100)
+		reader, writer := connectTo(t, c, 0, "d"), connectTo(t, c, 0, "d")
+		exec(t, writer, "INSERT INTO stock VALUES (8, 100, 'x')")
+		exec(t, reader, "SET transaction_replay = off")
+		exec(t, reader, "SELECT * FROM stock")
+		time.Sleep(5 * time.Second)
+		for _, x := range []struct {
+			name            string
+			wait            time.Duration
+			message, detail string
+		}{
+			{"within the uncertainty interval", 0, "could not serialize access due to concurrent update", "A row that the transaction has read was written by another transaction since."},
+			{"after two minutes", 2 * time.Minute, "could not read at the transaction's timestamp any more",
+				"Tables with the commit protocol fast_paxos can be read at a transaction's timestamp for about a minute, and until one of their ranges has changed."},
+		} {
+			exec(t, reader, "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY")
+			ask[int](t, reader, "SELECT n FROM stock WHERE id = 7")
+			for range 3 {
+				exec(t, writer, "UPDATE stock SET n = n - 1 WHERE id IN (7, 8)")
+				time.Sleep(x.wait / 3)
+			}
+			_, err := reader.Exec(context.Background(), "SELECT n FROM stock WHERE id = 8")
+			wantCode(t, err, "40001")
+			var e *pgconn.PgError
+			if errors.As(err, &e) && (e.Message != x.message || !strings.HasPrefix(e.Detail, x.detail+"\n") || e.Hint != "The transaction might succeed if retried.") {
+				t.Errorf("%s: %s; %s; %s", x.name, e.Message, e.Detail, e.Hint)
+			}
+			exec(t, reader, "ROLLBACK")
+			time.Sleep(5 * time.Second)
 		}
 	})
 }

@@ -92,6 +92,7 @@ func (w witness) conflict(err error) string {
 		aborted   *kv.TxnAbortedError
 		mustMove  *kv.TxnRetryError
 		retry     *txn.RetryError
+		read      *txn.ReadError
 	)
 	switch {
 	case errors.As(err, &refresh):
@@ -102,6 +103,8 @@ func (w witness) conflict(err error) string {
 		return upperFirst(w.key(uncertain.Key)) + " was written within the uncertainty interval."
 	case errors.As(err, &aborted):
 		return "Another transaction aborted this one: " + aborted.Reason + "."
+	case errors.As(err, &read):
+		return readDetail(read)
 	case errors.As(err, &mustMove):
 		return "Others have read what the transaction writes, and it could not move behind them."
 	case errors.As(err, &retry):

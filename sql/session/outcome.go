@@ -37,6 +37,7 @@ func Outcome(err error) *sqlstate.Error {
 		newer     *rowcode.NewerError
 		none      *txn.UnsupportedError
 		past      *txn.PastError
+		read      *txn.ReadError
 		tooMany   *txn.TooManyWritesError
 		changed   *kv.ProtocolError
 		refused   *kv.ProtocolRefusedError
@@ -50,7 +51,9 @@ func Outcome(err error) *sqlstate.Error {
 		e := &sqlstate.Error{Code: sqlstate.SerializationFailure,
 			Message: "could not serialize access due to concurrent update",
 			Hint:    "The transaction might succeed if retried.", Cause: err}
-		e.Detail = conflictDetail(err)
+		if e.Detail = conflictDetail(err); errors.As(err, &read) && read.Forgotten {
+			e.Message = "could not read at the transaction's timestamp any more"
+		}
 		return e
 	case errors.As(err, &newer):
 		return &sqlstate.Error{Code: sqlstate.SerializationFailure, Message: "the schema was changed by another transaction",
@@ -148,6 +151,7 @@ func conflictDetail(err error) string {
 		refresh *kv.RefreshFailedError
 		aborted *kv.TxnAbortedError
 		retry   *txn.RetryError
+		read    *txn.ReadError
 	)
 	switch {
 	case errors.As(err, &refresh):
@@ -156,10 +160,20 @@ func conflictDetail(err error) string {
 		return "A key was written by another transaction."
 	case errors.As(err, &aborted):
 		return "Another transaction aborted this one: " + aborted.Reason + "."
+	case errors.As(err, &read):
+		return readDetail(read)
 	case errors.As(err, &retry):
 		return retry.Error()
 	}
 	return ""
+}
+
+// readDetail says why what a transaction has read, or would read, at its timestamp is of no use.
+func readDetail(e *txn.ReadError) string {
+	if e.Forgotten {
+		return fmt.Sprintf("Tables with the commit protocol %s can be read at a transaction's timestamp for about a minute, and until one of their ranges has changed.", e.Protocol)
+	}
+	return "A row that the transaction has read was written by another transaction since."
 }
 
 // Retryable reports whether a transaction that failed with err may succeed if it is run again.
