@@ -518,7 +518,7 @@ func (o *executed) read(r *wire.Reader) {
 
 // restoreDelta gives the records of a delta, as far as that has them (Record.over). One without a key has the floor.
 func restoreDelta(entries iter.Seq2[[]byte, []byte]) (out []Write, err error) {
-	at := map[string]*Record{}
+	at := map[string]Write{}
 	for name, value := range entries {
 		value = slices.Clone(value)
 		if string(name) == floorName {
@@ -533,13 +533,13 @@ func restoreDelta(entries iter.Seq2[[]byte, []byte]) (out []Write, err error) {
 		if err != nil {
 			return nil, err
 		}
-		r := at[string(k)]
-		if r == nil {
-			k, r = slices.Clone(k), &Record{}
-			at[string(k)] = r
-			out = append(out, Write{Key: k, Record: r})
+		w, found := at[string(k)]
+		if !found {
+			w = Write{Key: slices.Clone(k), Record: &Record{}} // options may keep the key, and the name is the iterator's
+			at[string(k)] = w
+			out = append(out, w)
 		}
-		if err := r.readPart(k, p, n, value); err != nil {
+		if err := w.Record.readPart(w.Key, p, n, value); err != nil {
 			return nil, fmt.Errorf("fastpaxos: the delta of %s: %w", keys.Masked(k), err)
 		}
 	}

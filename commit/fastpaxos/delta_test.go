@@ -123,10 +123,15 @@ func (w *deltaWorld) option(i int, seen Seen) Option {
 // restored is an acceptor that begins with a delta.
 func (w *deltaWorld) restored(delta deltaMap) *Acceptor {
 	stored, err := restoreDelta(func(yield func(name, value []byte) bool) {
+		// As an iterator of the engine's, whose next entry takes the place of the one before.
+		var name, value []byte
 		for _, n := range slices.Sorted(maps.Keys(delta)) {
-			if !yield([]byte(n), []byte(delta[n])) {
+			if name, value = append(name[:0], n...), append(value[:0], delta[n]...); !yield(name, value) {
 				return
 			}
+		}
+		for i := range name {
+			name[i] = 0xff
 		}
 	})
 	if err != nil {
