@@ -52,6 +52,11 @@ var errNoReport = errors.New("rangeserver: the replica has no report of this gen
 // fold ends the generation of a descriptor: when it returns without an error, the base has all that was acknowledged, no replica acts,
 // and the descriptor may change. A range of the leader protocol has nothing to end.
 func (s *Store) fold(ctx context.Context, e *entry, d *kv.RangeDescriptor) error {
+	return s.end(ctx, e, d, d.Protocol)
+}
+
+// end is fold, and, if the range is about to have another protocol next, has the present one decide what is provisional.
+func (s *Store) end(ctx context.Context, e *entry, d *kv.RangeDescriptor, next kv.Protocol) error {
 	if d.Protocol == kv.Leader {
 		return nil
 	}
@@ -65,44 +70,43 @@ func (s *Store) fold(ctx context.Context, e *entry, d *kv.RangeDescriptor) error
 	}
 	ctx, cancel := s.o.Host.Clock.WithTimeout(ctx, sealTimeout)
 	defer cancel()
-	if g.Stage == replica.Open {
-		s.Metrics.Seals.Add(1)
-		if err := e.leader.Advance(ctx, &replica.Step{Generation: g.Number, To: replica.Sealed}); err != nil {
+	settles := next != d.Protocol && proto.Settle != nil
+	if g.Stage == replica.Folded && !settles {
+		return nil
+	}
+	f, folded, done := s.folding(ctx, e, d)
+	defer done()
+	if g.Stage != replica.Folded {
+		// Replicas report when they have applied the seal: they are asked before that is known to be in the log.
+		asked, give := context.WithCancel(ctx)
+		defer give()
+		reports := s.reports(asked, d)
+		if g.Stage == replica.Open {
+			s.Metrics.Seals.Add(1)
+			if err := e.leader.Advance(ctx, &replica.Step{Generation: g.Number, To: replica.Sealed}); err != nil {
+				return err
+			}
+		}
+		var err error
+		if f.Reports, err = reports(); err != nil {
+			return err
+		}
+		for i := range f.Reports {
+			f.Now = f.Now.Forward(f.Reports[i].Now)
+		}
+		if err := proto.Fold(ctx, f); err != nil {
 			return err
 		}
 	}
-	if g.Stage == replica.Folded {
-		return nil
+	if settles {
+		f.Next, f.Reports = next, nil
+		short, cancel := s.o.Host.Clock.WithTimeout(ctx, settleTimeout)
+		defer cancel()
+		if err := proto.Settle(short, f); err != nil {
+			return err
+		}
 	}
-	reports, err := s.reports(ctx, d)
-	if err != nil {
-		return err
-	}
-	f := s.folding(ctx, e, d)
-	f.Reports = reports
-	for i := range reports {
-		f.Now = f.Now.Forward(reports[i].Now)
-	}
-	if err := proto.Fold(ctx, f); err != nil {
-		return err
-	}
-	return e.leader.Advance(ctx, &replica.Step{Generation: g.Number, To: replica.Folded, Floor: f.Now})
-}
-
-// settle has a range's protocol decide what is provisional, when the range is about to have another one.
-func (s *Store) settle(ctx context.Context, e *entry, d *kv.RangeDescriptor, next kv.Protocol) error {
-	proto := s.o.Protocols[d.Protocol]
-	if proto.Settle == nil {
-		return nil
-	}
-	f := s.folding(ctx, e, d)
-	f.Next = next
-	short, cancel := s.o.Host.Clock.WithTimeout(ctx, settleTimeout)
-	defer cancel()
-	if err := proto.Settle(short, f); err != nil {
-		return err
-	}
-	return e.leader.Advance(ctx, &replica.Step{Generation: d.Generation, To: replica.Folded, Floor: f.Now})
+	return folded()
 }
 
 // SetProtocol gives a range another commit protocol, while it is served: what the earlier one has acknowledged is there under the next.
@@ -176,10 +180,7 @@ func (s *Store) setProtocol(ctx context.Context, id kv.RangeID, q *kv.AdminSetPr
 		defer back()
 		return next, s.change(ctx, d, next)
 	}
-	if err := s.fold(ctx, e, d); err != nil {
-		return nil, s.afterFailed(err, e)
-	}
-	if err := s.settle(ctx, e, d, to); err != nil {
+	if err := s.end(ctx, e, d, to); err != nil {
 		return nil, s.afterFailed(err, e)
 	}
 	return next, s.change(ctx, d, next)
@@ -208,25 +209,43 @@ func (s *Store) cut(ctx context.Context, e *entry, d *kv.RangeDescriptor, q *kv.
 	return d, nil
 }
 
-func (s *Store) folding(ctx context.Context, e *entry, d *kv.RangeDescriptor) *Folding {
-	f := &Folding{Desc: d, Generation: d.Generation, Base: s.o.Engine, Sender: s.o.Sender, Now: s.o.Clock.Now()}
+// folding is the argument of a fold, and of what comes after it. folded says that all was given to Write: the last command has the last rows, and makes the base complete. done is to be
+// called in the end.
+func (s *Store) folding(ctx context.Context, e *entry, d *kv.RangeDescriptor) (f *Folding, folded func() error, done func()) {
+	var last []replica.Row // not sent yet
+	var floor clock.Timestamp
+	seen := s.o.Engine.NewIndexedBatch() // the base with them
+	f = &Folding{Desc: d, Generation: d.Generation, Base: seen, Sender: s.o.Sender, Now: s.o.Clock.Now()}
+	send := func(rows []replica.Row) error {
+		return e.leader.Advance(ctx, &replica.Step{Generation: d.Generation, To: replica.Folded, Rows: rows, Floor: floor})
+	}
 	f.Write = func(rows []replica.Row) error {
-		for len(rows) > 0 {
-			n := inCommand(rows)
-			for i := range rows[:n] {
-				f.Now = f.Now.Forward(rows[i].Timestamp) // the floor is above all that was written
-				if t := rows[i].Txn; t != nil {
-					f.Now = f.Now.Forward(t.WriteTimestamp)
-				}
+		for i := range rows {
+			f.Now = f.Now.Forward(rows[i].Timestamp) // the floor is above all that was written
+			if t := rows[i].Txn; t != nil {
+				f.Now = f.Now.Forward(t.WriteTimestamp)
 			}
-			if err := e.leader.Advance(ctx, &replica.Step{Generation: d.Generation, To: replica.Folded, Rows: rows[:n]}); err != nil {
+		}
+		if _, err := replica.FoldRows(seen, seen, d, rows); err != nil {
+			return err
+		}
+		last = append(last, rows...)
+		for n := inCommand(last); n < len(last); n = inCommand(last) {
+			if err := send(last[:n]); err != nil {
 				return err
 			}
-			rows = rows[n:]
+			last = last[n:]
 		}
 		return nil
 	}
-	return f
+	folded = func() error {
+		floor = f.Now
+		err := send(last)
+		last, floor = nil, clock.Timestamp{}
+		return err
+	}
+	f.Durable = folded
+	return f, folded, func() { _ = seen.Close() }
 }
 
 // inCommand is how many of a fold's rows the next command has.
@@ -387,10 +406,8 @@ func (s *Store) foldAgain(ctx context.Context, e *entry, g *Range) error {
 	return nil
 }
 
-// reports collects those of a quorum of a range's voters.
-func (s *Store) reports(ctx context.Context, d *kv.RangeDescriptor) (out []Report, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+// reports asks all of a range's voters for theirs. wait returns those of a quorum.
+func (s *Store) reports(ctx context.Context, d *kv.RangeDescriptor) (wait func() ([]Report, error)) {
 	type result struct {
 		r   Report
 		err error
@@ -405,23 +422,25 @@ func (s *Store) reports(ctx context.Context, d *kv.RangeDescriptor) (out []Repor
 			one, err := s.reportOf(ctx, d.ID, r, d.Generation)
 			results <- result{one, err}
 		}) {
-			return nil, &kv.UnavailableError{Reason: "the node is stopping"}
+			results <- result{err: &kv.UnavailableError{Reason: "the node is stopping"}}
 		}
 	}
-	heard := make(map[kv.ReplicaID]bool, asked)
-	for range asked {
-		got := <-results
-		if got.err != nil {
-			err = got.err
-			continue
+	return func() (out []Report, err error) {
+		heard := make(map[kv.ReplicaID]bool, asked)
+		for range asked {
+			got := <-results
+			if got.err != nil {
+				err = got.err
+				continue
+			}
+			out = append(out, got.r)
+			heard[got.r.From.Replica] = true
+			if d.Quorum(func(r *kv.ReplicaDescriptor) bool { return heard[r.Replica] }) {
+				return out, nil
+			}
 		}
-		out = append(out, got.r)
-		heard[got.r.From.Replica] = true
-		if d.Quorum(func(r *kv.ReplicaDescriptor) bool { return heard[r.Replica] }) {
-			return out, nil
-		}
+		return nil, &kv.UnavailableError{Reason: fmt.Sprintf("no quorum of the range's replicas reports what it has promised: %v", err)}
 	}
-	return nil, &kv.UnavailableError{Reason: fmt.Sprintf("no quorum of the range's replicas reports what it has promised: %v", err)}
 }
 
 // reportPart is a piece of a report, which is the protocol's, or the reporter's clock, which ends it. All of it has to be understood: what

@@ -155,14 +155,14 @@ type Report struct {
 	Now clock.Timestamp
 }
 
-// Folding is the argument of a protocol's Fold and Settle, on the range's leaseholder: the generation is sealed on a quorum, and
+// Folding is the argument of a protocol's Fold, and of the Settle after it, on the range's leaseholder: the generation is sealed on a quorum, and
 // nothing is promised in it any more.
 type Folding struct {
 	Desc       *kv.RangeDescriptor
 	Generation uint64
 	// Next is the protocol of the next generation, of a Settle.
 	Next kv.Protocol
-	// Base reads the range's replicated data.
+	// Base reads the range's replicated data, with what was given to Write.
 	Base engine.Reader
 	// Reports are of a quorum of the voters (kv.RangeDescriptor.Quorum) at least. A Settle has none: the base has all.
 	Reports []Report
@@ -173,4 +173,7 @@ type Folding struct {
 	// Write adds rows to the base, through the log. Rows that it has already, from an earlier fold of this generation, do not hurt. It takes several
 	// commands if they are many; a protocol key that comes right after the row that it is next to is written with that, or not at all.
 	Write func(rows []replica.Row) error
+	// Durable returns when the log has all that was given to Write: before that, a fold that is made again with other reports may come to something else, so nobody is to
+	// be told. Rows that are given to Write after the last time are in one command with the end of the fold, if they fit.
+	Durable func() error
 }

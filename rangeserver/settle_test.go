@@ -3,6 +3,7 @@ package rangeserver_test
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"meridian/kv"
 	"meridian/rangeserver"
 	"meridian/replica"
+	"meridian/storage/engine"
+	"meridian/storage/mvcc"
 )
 
 // TestSettleRaisesTheFloor: the versions that Settle leaves may be later than all that the fold has seen. The leader protocol serves nothing below them,
@@ -45,6 +48,59 @@ func TestSettleRaisesTheFloor(t *testing.T) {
 			t.Errorf("s is %q, %v", v, err)
 		}
 	})
+}
+
+// TestSettleInOneCommand: Settle reads the rows of the fold before the log has them, and they are in one command with those of Settle and the end of the generation. Durable
+// puts them into the log earlier, for a protocol that tells others.
+func TestSettleInOneCommand(t *testing.T) {
+	for _, durable := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			ns := stackNetwork(t, 3)
+			settled := false
+			settle := func(_ context.Context, f *rangeserver.Folding) error {
+				settled = true
+				r := ns[0].store.Load().Replica(2)
+				before := r.Generation().Stage
+				if durable {
+					check(t, f.Durable())
+				}
+				if got := r.Generation().Stage; before != replica.Sealed || (got == replica.Folded) != durable {
+					t.Errorf("durable: %v: the generation is %s, and was %s", durable, got, before)
+				}
+				for what, rd := range map[string]engine.Reader{"Base": f.Base, "the log": ns[0].engine} {
+					m := mvcc.NewReader(rd)
+					defer m.Close()
+					v, err := m.Get(tkey("s"), &mvcc.ReadOptions{Timestamp: clock.Timestamp{Wall: math.MaxInt64}})
+					check(t, err)
+					if there := v.Bytes != nil; there != (durable || what == "Base") {
+						t.Errorf("durable: %v: the fold's row is in %s: %v", durable, what, there)
+					}
+				}
+				return nil
+			}
+			fold := func(ctx context.Context, f *rangeserver.Folding) error {
+				return f.Write([]replica.Row{{Key: tkey("s"), Value: []byte("folded"), Timestamp: f.Now}})
+			}
+			for i, n := range ns {
+				n.protocols = rangeserver.Registry{toyProtocol: {Name: "toy", Fold: fold, Settle: settle,
+					New: func(g *rangeserver.Range) rangeserver.Participant { return &toy{g: g} }}}
+				n.start(i == 0)
+				defer func() { n.stop() }()
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+			defer cancel()
+			for id := range kv.RangeID(2) {
+				check(t, ns[0].store.Load().ChangeReplicas(ctx, id+1, targets(1, 2, 3)))
+			}
+			for _, p := range []kv.Protocol{toyProtocol, kv.Leader} {
+				_, err := setProtocol(ctx, ns[0], tkey("a"), p)
+				check(t, err)
+			}
+			if v, err := ns[0].db.Get(ctx, tkey("s")); string(v) != "folded" || err != nil || !settled {
+				t.Errorf("s is %q, %v", v, err)
+			}
+		})
+	}
 }
 
 // TestSettleGivesUp: a range is sealed while its protocol decides provisional writes, and serves nothing. When that waits for a range that waits for this

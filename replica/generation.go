@@ -136,11 +136,12 @@ type Row struct {
 // Step is one step on the way from a generation to the next. A repeated step has no effect.
 type Step struct {
 	Generation uint64
-	// To is Sealed, or Folded: the base is complete. A step that has Rows adds them to the base of a generation that is sealed,
+	// To is Sealed, or Folded: the base is complete. A step that has Rows and no Floor adds them to the base of a generation that is sealed,
 	// or folded, and does not change the stage; one to Open adds them to that of an open one.
 	To   Stage
 	Rows []Row
-	// Floor, of a step to Folded, is at or above all reads and writes in this generation. A later step may raise it.
+	// Floor, of a step to Folded, is at or above all reads and writes in this generation. A later step may raise it. With Rows, these are the last ones that the base lacks, in the
+	// same command.
 	Floor clock.Timestamp
 }
 
@@ -164,14 +165,17 @@ func (r *Replica) EvaluateStep(src engine.Reader, b *engine.Batch, c *Command, s
 	if g.Number != step.Generation || d.Protocol == kv.Leader {
 		return false, refused
 	}
-	switch {
-	case len(step.Rows) > 0 && (g.Stage == Open) != (step.To == Open), len(step.Rows) == 0 && step.To == Open:
+	if len(step.Rows) > 0 && (g.Stage == Open) != (step.To == Open) || len(step.Rows) == 0 && step.To == Open {
 		return false, refused
-	case len(step.Rows) > 0:
-		c.Delta, err = foldRows(src, b, d, step.Rows)
-		return false, err
+	}
+	if len(step.Rows) > 0 {
+		if c.Delta, err = FoldRows(src, b, d, step.Rows); err != nil || step.Floor.IsZero() {
+			return false, err
+		}
+	}
+	switch {
 	case g.Stage >= step.To && step.Floor.LessEq(g.Floor):
-		return true, nil
+		return len(step.Rows) == 0, nil
 	case g.Stage >= step.To: // decisions since the fold may be above its floor
 		step.To = g.Stage
 	case g.Stage+1 < step.To:
@@ -214,8 +218,8 @@ func (r *Replica) mayOpen() error {
 	return nil
 }
 
-// foldRows writes rows of the base. Existing ones stay (replica.R10).
-func foldRows(src engine.Reader, b *engine.Batch, d *kv.RangeDescriptor, rows []Row) (delta Stats, err error) {
+// FoldRows writes rows of the base. Existing ones stay (replica.R10).
+func FoldRows(src engine.Reader, b *engine.Batch, d *kv.RangeDescriptor, rows []Row) (delta Stats, err error) {
 	w := mvcc.NewWriter(src, b)
 	defer func() {
 		delta = w.Stats

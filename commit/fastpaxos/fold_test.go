@@ -194,7 +194,7 @@ func (s *store) write(rows []replica.Row) error {
 type reports map[string]*Record
 
 func (s *store) folding(rs ...reports) *rangeserver.Folding {
-	f := &rangeserver.Folding{Desc: &s.desc, Generation: s.desc.Generation, Base: s.e, Now: wall(now), Write: s.write}
+	f := &rangeserver.Folding{Desc: &s.desc, Generation: s.desc.Generation, Base: s.e, Now: wall(now), Write: s.write, Durable: func() error { return nil }}
 	for i, r := range rs {
 		one := rangeserver.Report{From: s.desc.Replicas[i]}
 		for k, g := range r {

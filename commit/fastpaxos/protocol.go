@@ -224,10 +224,19 @@ func settle(ctx context.Context, o *ProtocolOptions, f *rangeserver.Folding) err
 			}
 		}
 	}
+	asks := slices.ContainsFunc(slices.Collect(maps.Values(c.open)), func(o *Option) bool {
+		return o.Anchor != nil || slices.ContainsFunc(o.Keys, func(k keys.Key) bool { return !f.Desc.Contains(k) })
+	})
+	if asks {
+		// Others decide by the state that this range has come to.
+		if err := f.Durable(); err != nil {
+			return err
+		}
+	}
 	if err := c.endAll(ctx); err != nil {
 		return err
 	}
-	// First the outcomes, so that whoever begins again from here on finds all of them.
+	// First the outcomes, so that whoever begins again from here on finds all of them, unless the rest is in the same command.
 	w, forget := &rows{f: f}, clock.Timestamp{Wall: f.Now.Wall - int64(remembered)}
 	for i := range sides {
 		r := c.at[string(sides[i].key)]

@@ -74,6 +74,9 @@ func rowsOf(e *Entry) (rows []replica.Row) {
 // settle decides the transactions of all provisional writes of a sealed range, before it has another protocol: nobody could read
 // them afterwards.
 func settle(ctx context.Context, o *ProtocolOptions, f *rangeserver.Folding) error {
+	if err := f.Durable(); err != nil {
+		return err // others decide by the state that this range has come to
+	}
 	entries, err := besides(f.Base, f.Desc)
 	if err != nil {
 		return err

@@ -118,7 +118,7 @@ func (c *Cluster) Become(ctx context.Context, i int, to kv.Protocol) error {
 	case d.Protocol == to:
 		return nil
 	case to == kv.Leader:
-		f := &rangeserver.Folding{Desc: d, Generation: d.Generation, Base: c.engine, Sender: r.router, Now: r.clock.Now(), Write: func(rows []replica.Row) error { return c.fold(r, rows) }}
+		f := &rangeserver.Folding{Desc: d, Generation: d.Generation, Base: c.engine, Sender: r.router, Now: r.clock.Now(), Write: func(rows []replica.Row) error { return c.fold(r, rows) }, Durable: func() error { return nil }}
 		for _, at := range d.Replicas[:2] {
 			x := c.acceptors[place{d.ID, at.Node}]
 			x.mu.Lock()
