@@ -230,12 +230,12 @@ func (s *Store) changeDescriptor(ctx context.Context, old, new *kv.RangeDescript
 		if err := s.fold(ctx, e, old); err != nil {
 			return s.afterFailed(err, e)
 		}
-		if err := s.writeDescriptor(ctx, db, old, new, born, t); err != nil {
+		if err := s.writeDescriptor(ctx, db, old, new, born, t, nil); err != nil {
 			return s.afterFailed(err, e)
 		}
 		return nil
 	}
-	return s.writeDescriptor(ctx, db, old, new, born, t)
+	return s.writeDescriptor(ctx, db, old, new, born, t, nil)
 }
 
 // afterFailed begins a generation of ranges that a failed change may have left without an open one. If it can't, a leaseholder's queue does
@@ -250,8 +250,8 @@ func (s *Store) afterFailed(cause error, es ...*entry) error {
 	return cause
 }
 
-// writeDescriptor is the transaction of a change.
-func (s *Store) writeDescriptor(ctx context.Context, db DB, old, new *kv.RangeDescriptor, born []*kv.RangeDescriptor, t *kv.CommitTrigger) error {
+// writeDescriptor is the transaction of a change. prepare, if not nil, is called when its intents are in their ranges, and its commit is left; it may be called again.
+func (s *Store) writeDescriptor(ctx context.Context, db DB, old, new *kv.RangeDescriptor, born []*kv.RangeDescriptor, t *kv.CommitTrigger, prepare func(context.Context) error) error {
 	use, err := s.useFor(old, new)
 	if err != nil {
 		return err
@@ -284,6 +284,14 @@ func (s *Store) writeDescriptor(ctx context.Context, db DB, old, new *kv.RangeDe
 				if err := tx.Put(ctx, k, d.Append(nil)); err != nil {
 					return err
 				}
+			}
+		}
+		if prepare != nil {
+			if _, err := tx.Lay(ctx); err != nil {
+				return err
+			}
+			if err := prepare(ctx); err != nil {
+				return err
 			}
 		}
 		return tx.CommitWithTrigger(ctx, t)

@@ -172,18 +172,32 @@ func (s *Store) setProtocol(ctx context.Context, id kv.RangeID, q *kv.AdminSetPr
 	if use != nil {
 		use.Release()
 	}
-	if d.Protocol == kv.Leader {
-		back, err := e.leader.Leave(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer back()
-		return next, s.change(ctx, d, next)
+	db, err := s.database()
+	if err != nil {
+		return nil, err
 	}
-	if err := s.end(ctx, e, d, to); err != nil {
+	// The intents of the transaction are in their ranges before this one is interrupted. Then only its end is left.
+	trigger := &kv.CommitTrigger{Replicas: &kv.ReplicasTrigger{Desc: *next}}
+	if d.Protocol == kv.Leader {
+		back := func() {}
+		defer func() { back() }()
+		left := false
+		return next, s.writeDescriptor(ctx, db, d, next, nil, trigger, func(ctx context.Context) (err error) {
+			if !left {
+				if back, err = e.leader.Leave(ctx); err != nil {
+					back = func() {}
+				}
+				left = err == nil
+			}
+			return err
+		})
+	}
+	if err := s.writeDescriptor(ctx, db, d, next, nil, trigger, func(ctx context.Context) error {
+		return s.end(ctx, e, d, to)
+	}); err != nil {
 		return nil, s.afterFailed(err, e)
 	}
-	return next, s.change(ctx, d, next)
+	return next, nil
 }
 
 // cut splits from a range what a change of its protocol does not concern (kv.AdminSetProtocolRequest.Within), and returns the part that has
@@ -287,7 +301,7 @@ func (s *Store) renew(ctx context.Context, e *entry, d *kv.RangeDescriptor) erro
 	}
 	next := d.Clone()
 	next.Generation++
-	return s.writeDescriptor(ctx, db, d, next, nil, &kv.CommitTrigger{Replicas: &kv.ReplicasTrigger{Desc: *next}})
+	return s.writeDescriptor(ctx, db, d, next, nil, &kv.CommitTrigger{Replicas: &kv.ReplicasTrigger{Desc: *next}}, nil)
 }
 
 // ended reports whether a range's generation is over and no other has begun.

@@ -393,3 +393,42 @@ func TestSealedAfterFailures(t *testing.T) {
 		}
 	})
 }
+
+// TestChangeBeginsBeforeSeal: the intents of a change of protocol are in their ranges before the range is sealed. One that fails until then has not interrupted it.
+func TestChangeBeginsBeforeSeal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		c.useToy()
+		for i, n := range c.nodes {
+			n.start(i == 0)
+		}
+		defer c.stop()
+		ctx := context.Background()
+		s := c.nodes[0].store
+		check(t, s.ChangeReplicas(ctx, 2, targets(1, 2, 3)))
+		d := s.Replica(2).Desc().Clone()
+		d.Protocol = toyProtocol
+		d.Generation++
+		check(t, c.become(d))
+		no := errors.New("a range of descriptors does not answer")
+		fails := func(step string) error {
+			if step == "intents" {
+				return no
+			}
+			return nil
+		}
+		c.folding.Store(&fails)
+		if _, err := s.SetProtocol(ctx, 2, &kv.AdminSetProtocolRequest{Key: tkey("a"), Protocol: kv.Leader}); !errors.Is(err, no) {
+			t.Errorf("the change has ended with %v", err)
+		}
+		if n := s.Metrics.Seals.Load(); n != 0 {
+			t.Errorf("the range was sealed %d times", n)
+		}
+		c.folding.Store(nil)
+		_, err := s.SetProtocol(ctx, 2, &kv.AdminSetProtocolRequest{Key: tkey("a"), Protocol: kv.Leader})
+		check(t, err)
+		if n := s.Metrics.Seals.Load(); n != 1 || s.Replica(2).Desc().Protocol != kv.Leader {
+			t.Errorf("%d seals, %v", n, s.Replica(2).Desc())
+		}
+	})
+}
