@@ -597,23 +597,49 @@ func (s *Store) makeDurable() error {
 	return b.Commit(true)
 }
 
-// recall answers what a range keeps of the time when it had another protocol. The leaseholder has applied the change, if anybody was told of it under this lease or an
+// recall answers what a range keeps of the time when it had another protocol, or what it has come to at the end of a generation: once that is folded, what the base says of it is
+// final, and what the base does not know is prevented by the floor of the next one. The leaseholder has applied the change, if anybody was told of it under this lease or an
 // earlier one, except for a moment in which it still has the earlier protocol.
 func (s *Store) recall(ctx context.Context, e *entry, q *kv.AdminRecallRequest) ([]byte, error) {
 	if _, err := e.r.EnsureLease(ctx, clock.Timestamp{}); err != nil {
 		return nil, err
 	}
-	d := e.r.Desc()
 	proto, ok := s.o.Protocols[q.Protocol]
-	switch {
-	case !d.Contains(q.Key):
-		return nil, s.mismatch(e, keys.Span{Start: q.Key})
-	case d.Protocol == q.Protocol:
-		return nil, &kv.ProtocolError{Range: d.ID, Protocol: d.Protocol, Desc: d}
-	case !ok || proto.Recall == nil:
+	if !ok || proto.Recall == nil {
 		return nil, refused("nobody is asked about the protocol " + q.Protocol.String())
 	}
+	begun := s.o.Clock.Physical().Monotonic()
+	for {
+		d, g := e.r.Desc(), e.r.Generation()
+		switch {
+		case !d.Contains(q.Key):
+			return nil, s.mismatch(e, keys.Span{Start: q.Key})
+		case d.Protocol != q.Protocol:
+			return s.recallFrom(proto, q, nil)
+		case g.Number != d.Generation: // it has just changed
+		case g.Stage == replica.Folded:
+			return s.recallFrom(proto, q, func(upTo clock.Timestamp) error {
+				if upTo.LessEq(g.Floor) {
+					return nil
+				}
+				return e.leader.Advance(ctx, &replica.Step{Generation: g.Number, To: replica.Folded, Floor: upTo})
+			})
+		case g.Stage == replica.Open || s.o.Clock.Physical().Monotonic()-begun > sealTimeout:
+			return nil, &kv.ProtocolError{Range: d.ID, Protocol: d.Protocol, Desc: d}
+		}
+		if err := s.o.Clock.Physical().Sleep(ctx, appliedPause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// recallFrom answers recall by a range's base. raise, if not nil, sees to it that no later generation accepts what the base does not know up to a timestamp.
+func (s *Store) recallFrom(proto Protocol, q *kv.AdminRecallRequest, raise func(clock.Timestamp) error) ([]byte, error) {
 	state := s.o.Engine.NewSnapshot()
 	defer state.Close()
-	return proto.Recall(state, q.Body)
+	body, upTo, err := proto.Recall(state, q.Body)
+	if err == nil && raise != nil {
+		err = raise(upTo)
+	}
+	return body, err
 }

@@ -139,8 +139,9 @@ type Protocol struct {
 	// nothing provisional in the base, and gives each transaction that has something there its outcome. It may be called again.
 	// Nil: there is never anything.
 	Settle func(ctx context.Context, f *Folding) error
-	// Recall answers a question about the time in which a range had this protocol, from its replicated data (kv.AdminRecallRequest). Nil: nobody asks.
-	Recall func(base engine.Reader, body []byte) ([]byte, error)
+	// Recall answers a question about the time in which a range had this protocol, or about a generation that is folded, from its replicated data (kv.AdminRecallRequest). In the second case
+	// the answer is given when the floor of the generation is at or above upTo. Nil: nobody asks.
+	Recall func(base engine.Reader, body []byte) (answer []byte, upTo clock.Timestamp, err error)
 }
 
 // Registry is the protocols, besides the leader's, that a node can serve.

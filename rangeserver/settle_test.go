@@ -136,3 +136,57 @@ func TestSettleGivesUp(t *testing.T) {
 		}
 	})
 }
+
+// TestRecallFolded: a range that is at the end of a generation answers questions about it, for ranges that are so, too, and wait for its answer: not before all that it was promised is in
+// the base, for good, and no later generation accepts what the base does not know. One that serves is not asked.
+func TestRecallFolded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ns := stackNetwork(t, 3)
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		defer cancel()
+		var upTo clock.Timestamp
+		recall := func() error {
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			q := &kv.AdminRecallRequest{Key: tkey("s"), Protocol: toyProtocol}
+			resp, err := ns[0].store.Load().Send(short, &kv.Batch{Header: kv.Header{RangeID: 2}, Requests: []kv.Request{q}})
+			if err == nil && string(resp.Responses[0].(*kv.ProtocolResponse).Body) != "recalled" {
+				t.Errorf("the answer is %v", resp.Responses[0])
+			}
+			return err
+		}
+		settle := func(_ context.Context, f *rangeserver.Folding) error {
+			if err := recall(); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("before the generation is folded: %v", err)
+			}
+			check(t, f.Durable())
+			upTo = f.Now.Add(300 * time.Millisecond)
+			check(t, recall())
+			if f := ns[0].store.Load().Replica(2).Generation().Floor; f.Less(upTo) {
+				t.Errorf("the floor is %s, and what was asked about has %s", f, upTo)
+			}
+			return nil
+		}
+		for i, n := range ns {
+			n.protocols = rangeserver.Registry{toyProtocol: {Name: "toy", Fold: foldToys, Settle: settle,
+				New:    func(g *rangeserver.Range) rangeserver.Participant { return &toy{g: g} },
+				Recall: func(engine.Reader, []byte) ([]byte, clock.Timestamp, error) { return []byte("recalled"), upTo, nil }}}
+			n.start(i == 0)
+			defer func() { n.stop() }()
+		}
+		for id := range kv.RangeID(2) {
+			check(t, ns[0].store.Load().ChangeReplicas(ctx, id+1, targets(1, 2, 3)))
+		}
+		_, err := setProtocol(ctx, ns[0], tkey("a"), toyProtocol)
+		check(t, err)
+		if err := recall(); !errors.As(err, new(*kv.ProtocolError)) {
+			t.Errorf("a range that serves: %v", err)
+		}
+		_, err = setProtocol(ctx, ns[0], tkey("a"), kv.Leader)
+		check(t, err)
+		check(t, recall())
+		if upTo.IsZero() {
+			t.Error("nothing was settled")
+		}
+	})
+}

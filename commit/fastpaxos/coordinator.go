@@ -473,7 +473,7 @@ func (x *coordinator) decide(ctx context.Context, t *kv.Txn, writes []transactio
 		return clock.Timestamp{}, nil, false, x.refused(ctx, a, at)
 	case isOther(err):
 		// Options in other ranges may have been accepted.
-		committed, unsure := c.Finish(ctx, &options[0], nil)
+		committed, unsure := c.finish(ctx, &options[0], nil, true)
 		switch {
 		case committed:
 			return at, nil, false, nil

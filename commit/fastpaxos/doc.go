@@ -62,9 +62,9 @@
 //	    that was decided with one quorum's reports could be decided otherwise with another's, and both would count if states were mixed. So each
 //	    protocol key tells which range wrote it, and at the end of which generation, and is in one command with its row. A version of a record that has
 //	    none counts, whoever has not heard of it.
-//	fastpaxos.FP11 (I2): Before a range has another protocol, each transaction with an outstanding option in it is ended, and each one that
-//	    has committed is so at its records elsewhere. Afterwards this range has no option. It keeps the outcomes of the last minute next to its rows, for
-//	    gateways that were not told before the change (recall), and for those that find it with this protocol again.
+//	fastpaxos.FP11 (I2): Before a range has another protocol, each transaction with an outstanding option in it is ended, and the range remembers each one that has
+//	    committed with records elsewhere, until it has this protocol again and is told that they have all heard. Other outcomes it keeps for a minute, for gateways that were
+//	    not told before the change (recall). It has no option then. Ranges that are sealed at the same time ask each other: the answer of a folded range about an option is final.
 //	fastpaxos.FP40 (I1): The parts of a record that a replica's delta has, with the version that its base has if that is later, are the record: a delta has all of it
 //	    from the first change in a generation on. A message writes the parts that it has changed, in one batch. An outcome that nobody will ask
 //	    for here need not be synced: it can be learned again. Entries that were written after it are lost with it.

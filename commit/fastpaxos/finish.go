@@ -6,6 +6,6 @@ import "context"
 type Ender interface {
 	// Finish learns what became of the options of o's transaction, which has no anchor: each record decides about its own, and what no acceptor
 	// knows is prevented. Then it tells quorums of all records the outcome. known has the verdicts, by keys, of records that are not to be
-	// asked, nor told, since their range is sealed.
+	// asked, nor told, since their range is sealed; if it is not empty, the others are told later.
 	Finish(ctx context.Context, o *Option, known map[string]Verdict) (committed bool, err error)
 }

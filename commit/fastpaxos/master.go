@@ -135,7 +135,7 @@ type Learned struct {
 	Verdict Verdict
 	// Ended says that the verdict is the transaction's: it has ended.
 	Ended bool
-	// Option is all of it, unless it has ended, or was prevented.
+	// Option is all of it, unless it has ended, or was prevented, or a fold has decided.
 	Option *Option
 	// Mark, if it was rejected because of a promise to a reader, is that one's timestamp (Reply.Mark).
 	Mark clock.Timestamp

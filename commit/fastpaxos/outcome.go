@@ -2,6 +2,7 @@ package fastpaxos
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -157,10 +158,15 @@ func (c *Client) close(ctx context.Context, qs []*Request, everyone bool) {
 
 // Finish implements Ender (fastpaxos.FP23).
 func (c *Client) Finish(ctx context.Context, o *Option, known map[string]Verdict) (committed bool, err error) {
+	return c.finish(ctx, o, known, len(known) > 0)
+}
+
+// finish is Finish; sealed is as learn's.
+func (c *Client) finish(ctx context.Context, o *Option, known map[string]Verdict, sealed bool) (committed bool, err error) {
 	learned := make([]Learned, len(o.Keys))
 	learn := func(i int) error {
 		var err error
-		learned[i], err = c.learn(ctx, o.Keys[i], Option{Name: o.Name, Keys: o.Keys})
+		learned[i], err = c.learn(ctx, o.Keys[i], Option{Name: o.Name, Keys: o.Keys}, sealed)
 		return err
 	}
 	if err := c.all(len(o.Keys), func(i int) error {
@@ -175,7 +181,7 @@ func (c *Client) Finish(ctx context.Context, o *Option, known map[string]Verdict
 	if slices.ContainsFunc(learned, func(l Learned) bool { return l.Verdict == Past }) {
 		// Past means rejected if another option has not ended by now; one that had not ended before may have, with all others, and these may have been forgotten (fastpaxos.FP6).
 		if err := c.all(len(o.Keys), func(i int) error {
-			if learned[i].stands() {
+			if _, sealed := known[string(o.Keys[i])]; learned[i].stands() && !sealed {
 				return learn(i)
 			}
 			return nil
@@ -194,6 +200,11 @@ func (c *Client) Finish(ctx context.Context, o *Option, known map[string]Verdict
 			whole = false
 		}
 	}
+	if len(known) > 0 {
+		// A range waits. Those that do not hear of it ask that one.
+		c.later(func(ctx context.Context) { _, _ = c.tell(ctx, qs) })
+		return committed, nil
+	}
 	everyone, err := c.tell(ctx, qs)
 	if err != nil {
 		return committed, err
@@ -205,7 +216,7 @@ func (c *Client) Finish(ctx context.Context, o *Option, known map[string]Verdict
 }
 
 // stands reports whether an option was accepted, and has not ended.
-func (l *Learned) stands() bool { return l.Verdict == Accepted && !l.Ended && l.Option != nil }
+func (l *Learned) stands() bool { return l.Verdict == Accepted && !l.Ended }
 
 // finished reports whether a transaction has committed, all of whose options are decided. One whose record knows the outcome says it for all: others may be forgotten.
 func finished(learned []Learned) (committed bool) {
@@ -221,20 +232,29 @@ func finished(learned []Learned) (committed bool) {
 	return committed
 }
 
-// learn has an option decided by a master, which rejects it if no acceptor knows it, or learns what became of it in a range that has another protocol by now (fastpaxos.FP11).
-// Past: the range does not know of it, and never will accept it.
-func (c *Client) learn(ctx context.Context, k keys.Key, o Option) (l Learned, err error) {
+// ruleWithin is how long a master has to decide an option before the range's leaseholder is asked whether it is sealed: two rounds between the farthest regions. Chosen by us.
+const ruleWithin = 600 * time.Millisecond
+
+// learn has an option decided by a master, which rejects it if no acceptor knows it, or learns what became of it in a range that has another protocol by now, or whose generation is
+// folded (fastpaxos.FP11). Past: the range does not know of it, and never will accept it. sealed says that the latter is likely: ranges that are sealed at the same time wait for each other.
+func (c *Client) learn(ctx context.Context, k keys.Key, o Option, sealed bool) (l Learned, err error) {
+	if info, err := c.o.Sender.Range(ctx, k, false); err == nil && info.Desc.Protocol != kv.FastPaxos {
+		sealed = true
+	}
+	within := ruleWithin
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		if l, err = c.rule(ctx, k, o, true); !isOther(err) {
-			return l, err
+		if !sealed {
+			short, cancel := c.o.Host.Clock.WithTimeout(ctx, within)
+			l, err = c.rule(short, k, o, true)
+			cancel()
+			if !isOther(err) && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
+				return l, err
+			}
+			within *= 2
 		}
-		out, err := c.recall(ctx, k, o.Name)
-		switch {
-		case err == nil && (out == Accepted || out == Rejected):
-			return Learned{Name: o.Name, Verdict: out, Ended: true}, nil
-		case err == nil:
-			return Learned{Name: o.Name, Verdict: Past}, nil
-		case !isOther(err):
+		sealed = false
+		l, err := c.recall(ctx, k, o.Name)
+		if err == nil || !isOther(err) {
 			return l, err
 		}
 		// It has this protocol again, or its leaseholder has not heard yet.
@@ -244,18 +264,24 @@ func (c *Client) learn(ctx context.Context, k keys.Key, o Option) (l Learned, er
 	}
 }
 
-// recall asks a range that has another protocol by now for the outcome of an option. *kv.ProtocolError: it has this one.
-func (c *Client) recall(ctx context.Context, k keys.Key, n Name) (Verdict, error) {
+// recall asks a range that has another protocol by now, or is sealed, for the outcome of an option. *kv.ProtocolError: it has this one, and acts.
+func (c *Client) recall(ctx context.Context, k keys.Key, n Name) (l Learned, err error) {
 	q := &Request{Kind: Query, Key: k, Option: Option{Name: n}}
 	resp, err := c.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminRecallRequest{Key: k, Protocol: kv.FastPaxos, Body: q.Append(nil)}}})
 	if err != nil {
-		return Undecided, err
+		return l, err
 	}
 	rs, err := replies(resp, 1, 0)
 	if err != nil {
-		return Undecided, err
+		return l, err
 	}
-	return rs[0].Outcome, nil
+	switch r := rs[0]; {
+	case r.Outcome == Accepted || r.Outcome == Rejected:
+		return Learned{Name: n, Verdict: r.Outcome, Ended: true}, nil
+	case r.Verdict == Accepted:
+		return Learned{Name: n, Verdict: Accepted}, nil
+	}
+	return Learned{Name: n, Verdict: Past}, nil
 }
 
 // stale is how old an option is before others than its gateway finish its transaction: as long as the leader protocol waits for a heartbeat.
@@ -409,7 +435,7 @@ func (c *Client) Witness(ctx context.Context, r *commit.Record, writes []kv.InFl
 	if err := c.all(len(writes), func(i int) error {
 		k := writes[i].Key
 		var err error
-		learned[i], err = c.learn(ctx, k, Option{Name: n, Keys: []keys.Key{k}, Anchor: r.Anchor})
+		learned[i], err = c.learn(ctx, k, Option{Name: n, Keys: []keys.Key{k}, Anchor: r.Anchor}, false)
 		return err
 	}); err != nil {
 		return false, err

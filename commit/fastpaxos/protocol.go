@@ -217,12 +217,6 @@ func settle(ctx context.Context, o *ProtocolOptions, f *rangeserver.Folding) err
 		for j := range was[i].Votes {
 			c.open[was[i].Votes[j].Name] = &was[i].Votes[j].Option
 		}
-		for _, e := range was[i].Recent {
-			// Records elsewhere that have not heard yet could not ask here later: this range would answer that it never had the option.
-			if e.Committed && slices.ContainsFunc(e.Keys, func(k keys.Key) bool { return !f.Desc.Contains(k) }) {
-				c.open[e.Name] = &Option{Name: e.Name, Keys: e.Keys}
-			}
-		}
 	}
 	asks := slices.ContainsFunc(slices.Collect(maps.Values(c.open)), func(o *Option) bool {
 		return o.Anchor != nil || slices.ContainsFunc(o.Keys, func(k keys.Key) bool { return !f.Desc.Contains(k) })
@@ -257,8 +251,12 @@ func settle(ctx context.Context, o *ProtocolOptions, f *rangeserver.Folding) err
 		r := c.at[string(sides[i].key)]
 		plain := &Record{Base: r.Base}
 		for _, e := range r.Recent {
-			// Its gateway may not have heard, and asks (recall).
-			plain.remember(Ended{Name: e.Name, Committed: e.Committed})
+			// Its gateway may not have heard, and asks (recall). Records elsewhere that have not heard may ask at any time, and what this range has forgotten it
+			// never had: it is rejected to them. So it does not forget what has committed.
+			if !e.Committed || !slices.ContainsFunc(e.Keys, func(k keys.Key) bool { return !f.Desc.Contains(k) }) {
+				e.Keys = nil
+			}
+			plain.remember(e)
 		}
 		plain.Forget(forget)
 		plain.Floor = clock.Timestamp{} // that of the next generation is above it
@@ -276,17 +274,22 @@ func settle(ctx context.Context, o *ProtocolOptions, f *rangeserver.Folding) err
 	return w.flush()
 }
 
-// recall answers a Query of an option in a range that has another protocol now (fastpaxos.FP11): Outcome is that of its transaction, undecided if the range does not know of it.
-func recall(base engine.Reader, body []byte) ([]byte, error) {
+// recall answers a Query of an option in a range that has another protocol now, or whose generation is folded (fastpaxos.FP11). Outcome is that of its transaction, undecided if the range does
+// not know; Verdict is Accepted if the fold has found the option accepted.
+func recall(base engine.Reader, body []byte) (answer []byte, upTo clock.Timestamp, err error) {
 	q, err := DecodeRequest(body)
 	if err != nil {
-		return nil, err
+		return nil, upTo, err
 	}
 	r, err := Base(base, q.Key)
 	if err != nil {
-		return nil, err
+		return nil, upTo, err
 	}
-	return (&Reply{Outcome: r.Outcome(q.Option.Name)}).Append(nil), nil
+	reply := Reply{Outcome: r.Outcome(q.Option.Name)}
+	if r.vote(q.Option.Name) != nil {
+		reply.Verdict = Accepted
+	}
+	return reply.Append(nil), q.Option.At, nil
 }
 
 // closing ends transactions for a sealed range.
