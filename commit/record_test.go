@@ -116,7 +116,7 @@ func TestPush(t *testing.T) {
 		{"heartbeat keeps alive", beating, kv.PushAbort, 0, false, 22 * second, PushWait, kv.Pending, 10},
 		{"heartbeat ends", beating, kv.PushAbort, 0, false, 24 * second, PushStore, kv.Aborted, 10},
 		{"staging, alive", staging, kv.PushTimestamp, 50, false, second, PushWait, kv.Staging, 10},
-		{"staging is not forced (commit.CR4)", staging, kv.PushAbort, 0, true, second, PushWait, kv.Staging, 10},
+		{"staging is not forced, but recovered (commit.CR4)", staging, kv.PushAbort, 0, true, second, PushRecover, kv.Staging, 10},
 		{"staging, dead", staging, kv.PushAbort, 0, false, 4 * second, PushRecover, kv.Staging, 10},
 		{"staging, dead, but the pusher recovers it (commit.CR6)", staging, kv.PushTouch, 0, true, 4 * second, PushNothing, kv.Staging, 10},
 		{"no record, by one who would recover it (commit.CR6)", nil, kv.PushTouch, 0, true, second, PushStore, kv.Aborted, 10},

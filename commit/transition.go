@@ -97,8 +97,8 @@ const (
 //
 // A PushTimestamp always wins against a pending transaction: it costs the pushee a refresh, while making a reader
 // wait for a writer would cost the reader everything (CRDB'20 §3.3 lets reads push likewise). A PushAbort wins only
-// against the dead, or by force. A staging transaction is not pushed before it is recovered: it may be committed. By a PushTouch with force, its
-// pusher recovers it.
+// against the dead, or by force. A staging transaction is not pushed before it is recovered, by a forced PushAbort as if its coordinator were dead: it may be committed. By a PushTouch with
+// force, its pusher recovers it.
 func Push(stored *Record, req *kv.PushTxnRequest, now clock.Timestamp) (*Record, PushOutcome) {
 	r := stored
 	if r == nil {
@@ -112,7 +112,7 @@ func Push(stored *Record, req *kv.PushTxnRequest, now clock.Timestamp) (*Record,
 		return r, PushNothing
 	case r.Status == kv.Staging && req.Force && req.Kind == kv.PushTouch:
 		return r, PushNothing // commit.CR6
-	case r.Status == kv.Staging && r.Expired(now):
+	case r.Status == kv.Staging && (r.Expired(now) || req.Force):
 		return r, PushRecover
 	case r.Status == kv.Staging:
 		return r, PushWait

@@ -422,3 +422,43 @@ func putIn(ctx context.Context, x *txn.Txn, k, v string) error {
 	b.Put(tkey(k), []byte(v))
 	return x.Write(ctx, &b)
 }
+
+// TestWritesWaitForChange: transactions that are open when their range gets another protocol do not hold it up, and a write that comes meanwhile waits, instead of being sent back
+// to a client that would try again later and later.
+func TestWritesWaitForChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ns := stackNetwork(t, 3)
+		for i, n := range ns {
+			n.protocols = rangeserver.Registry{toyProtocol: {Name: "toy", Fold: foldToys,
+				New: func(g *rangeserver.Range) rangeserver.Participant { return &toy{g: g} }}}
+			n.start(i == 0)
+			defer func() { n.stop() }()
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		defer cancel()
+		store := ns[0].store.Load()
+		for id := range kv.RangeID(2) {
+			check(t, store.ChangeReplicas(ctx, id+1, targets(1, 2, 3)))
+		}
+		for i := range 100 {
+			open := ns[0].db.Begin(txn.TxnOptions{})
+			check(t, putIn(ctx, open, fmt.Sprint("open", i), "v"))
+			_, err := open.Lay(ctx)
+			check(t, err)
+		}
+		begun, written := time.Now(), make(chan error)
+		go func() {
+			time.Sleep(10 * time.Millisecond)
+			_, err := store.Send(ctx, &kv.Batch{Header: kv.Header{RangeID: 2, Now: ns[0].clock.Now()}, Requests: []kv.Request{&kv.PutRequest{Key: tkey("a"), Value: []byte("v")}}})
+			written <- err
+		}()
+		_, err := setProtocol(ctx, ns[0], tkey("a"), toyProtocol)
+		check(t, err)
+		if took := time.Since(begun); took > 200*time.Millisecond {
+			t.Errorf("the change took %v", took)
+		}
+		if err := <-written; !errors.As(err, new(*kv.ProtocolError)) {
+			t.Errorf("the write: %v", err)
+		}
+	})
+}

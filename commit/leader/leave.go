@@ -21,16 +21,24 @@ import (
 //	leader.P22 (I3, I4): when the range comes back, the timestamp cache's low water is at least the floor that the other protocol has left,
 //	    at every leaseholder.
 
-// leaving says which requests a participant refuses meanwhile.
+// leaving says which requests wait at a participant meanwhile.
 type leaving struct {
-	all bool // reads too, not writes alone
+	all  bool          // reads too, not writes alone
+	over chan struct{} // closed when the change was made, or given up
 }
 
+// leavingError says that a request has to wait.
+type leavingError struct{ l *leaving }
+
+func (e *leavingError) Error() string { return "leader: the range's commit protocol is being changed" }
+
 const (
-	// settlePatience is how long the change waits for transactions with intents in the range before it aborts them.
-	settlePatience = 3 * time.Second
-	// settleMax is how many locks are read together.
-	settleMax = 1000
+	// settlePatience is how long the change waits for transactions with intents in the range before it ends them: what a transaction that is about to commit has sent is at its ranges by then,
+	// wherever these are. One that waits for its client, or for another range that is about to change too, would keep all others waiting. Chosen by us.
+	settlePatience = 50 * time.Millisecond
+	// settleMax is how many locks are read together, settleAtOnce how many transactions are decided at the same time.
+	settleMax    = 1000
+	settleAtOnce = 64
 )
 
 // rowsRefused checks that the rows of a batch are this protocol's, and that they are served now.
@@ -44,10 +52,34 @@ func (p *Participant) rowsRefused(d *kv.RangeDescriptor, b *kv.Batch) error {
 			return &kv.ProtocolError{Range: d.ID, Protocol: d.Protocol, Desc: d}
 		}
 		if l != nil && (l.all && !resolves(r) || refusedWhileSettling(r)) {
-			return &kv.UnavailableError{Reason: "the range's commit protocol is being changed"}
+			return &leavingError{l}
 		}
 	}
 	return nil
+}
+
+// awaitLeft returns when a change of protocol was made, or given up.
+func (p *Participant) awaitLeft(ctx context.Context, l *leaving) error {
+	select {
+	case <-l.over:
+		return nil
+	case <-*p.unled.Load():
+		return errUnled()
+	case <-p.ended:
+		return p.closedErr()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// stay ends what is left of a change of protocol, if it is still the one that the caller knows; nil: whichever there is.
+func (p *Participant) stay(l *leaving) {
+	if l == nil {
+		l = p.leaving.Load()
+	}
+	if l != nil && p.leaving.CompareAndSwap(l, nil) {
+		close(l.over)
+	}
 }
 
 func resolves(r kv.Request) bool {
@@ -73,17 +105,17 @@ func refusedWhileSettling(r kv.Request) bool {
 
 // Leave prepares the range for another protocol (leader.P21). Until back is called, the rows are not served.
 func (p *Participant) Leave(ctx context.Context) (back func(), err error) {
-	first := &leaving{}
+	first := &leaving{over: make(chan struct{})}
 	if !p.leaving.CompareAndSwap(nil, first) {
 		return nil, &kv.UnavailableError{Reason: "the range's commit protocol is being changed"}
 	}
 	mine := first
-	back = func() { p.leaving.CompareAndSwap(mine, nil) }
+	back = func() { p.stay(mine) }
 	if err := p.settleRows(ctx); err != nil {
 		back()
 		return nil, err
 	}
-	last := &leaving{all: true}
+	last := &leaving{all: true, over: first.over}
 	if !p.leaving.CompareAndSwap(first, last) {
 		return nil, &kv.UnavailableError{Reason: "the lease has moved while the range's commit protocol was being changed"}
 	}
@@ -105,16 +137,39 @@ func (p *Participant) settleRows(ctx context.Context) error {
 		if err != nil || len(locks) == 0 {
 			return err
 		}
-		for i := range locks {
-			if err := p.settleLock(ctx, &locks[i], begun); err != nil {
-				return err
+		of := map[kv.TxnID][]mvcc.Lock{}
+		var order []kv.TxnID
+		for _, l := range locks {
+			if of[l.Txn.ID] == nil {
+				order = append(order, l.Txn.ID)
+			}
+			of[l.Txn.ID] = append(of[l.Txn.ID], l)
+		}
+		for len(order) > 0 {
+			now := order[:min(len(order), settleAtOnce)]
+			order = order[len(now):]
+			results := make(chan error, len(now))
+			for _, id := range now {
+				if !p.o.Host.Group.Go(func(context.Context) { results <- p.settleLocks(ctx, of[id], begun) }) {
+					results <- &kv.UnavailableError{Reason: "the node is stopping"}
+				}
+			}
+			var first error
+			for range now {
+				if err := <-results; err != nil && first == nil {
+					first = err
+				}
+			}
+			if first != nil {
+				return first
 			}
 		}
 	}
 }
 
-// settleLock waits for a lock's transaction until settlePatience has passed since begun, and then aborts it.
-func (p *Participant) settleLock(ctx context.Context, l *mvcc.Lock, begun time.Duration) error {
+// settleLocks waits for the transaction of some locks until settlePatience has passed since begun, and then ends it. It resolves the locks.
+func (p *Participant) settleLocks(ctx context.Context, locks []mvcc.Lock, begun time.Duration) error {
+	l := &locks[0]
 	push := func(ctx context.Context, force bool) (*kv.Txn, error) {
 		p.o.Metrics.Pushes.Add(1)
 		resp, err := p.o.Sender.Send(ctx, &kv.Batch{
@@ -145,9 +200,11 @@ func (p *Participant) settleLock(ctx context.Context, l *mvcc.Lock, begun time.D
 			return err
 		}
 	}
-	meta := txn.TxnMeta
-	_, err = p.o.Sender.Send(ctx, &kv.Batch{Header: kv.Header{Gateway: p.r.NodeID(), Now: p.o.Clock.Now()}, Requests: []kv.Request{
-		&kv.ResolveIntentRequest{Key: l.Key, Txn: meta, Status: txn.Status, IgnoredSeqs: txn.IgnoredSeqs}}})
+	b := &kv.Batch{Header: kv.Header{Gateway: p.r.NodeID(), Now: p.o.Clock.Now()}}
+	for i := range locks {
+		b.Requests = append(b.Requests, &kv.ResolveIntentRequest{Key: locks[i].Key, Txn: txn.TxnMeta, Status: txn.Status, IgnoredSeqs: txn.IgnoredSeqs})
+	}
+	_, err = p.o.Sender.Send(ctx, b)
 	return err
 }
 

@@ -107,7 +107,7 @@ func errUnled() error { return &kv.UnavailableError{Reason: "the range has no le
 // LeaseChanged notes a lease with a new sequence number. Locks stay if this replica held the previous one too, as when a lease changes its
 // kind: no other replica served in between.
 func (p *Participant) LeaseChanged(l lease.Lease, held bool) {
-	p.leaving.Store(nil) // the next one would have to compute its floor
+	p.stay(nil) // the next one would have to compute its floor
 	p.held.reset()
 	if held {
 		p.raiseLow(l.Start.Forward(p.floor()))

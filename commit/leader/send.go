@@ -14,6 +14,12 @@ func (p *Participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse,
 		if m, much := err.(*tooMuchError); much {
 			return p.sendApart(ctx, b, m.at)
 		}
+		if l, leaves := err.(*leavingError); leaves {
+			if err := p.awaitLeft(ctx, l.l); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		f, frozen := err.(*frozenError)
 		if !frozen {
 			return resp, err
