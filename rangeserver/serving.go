@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"meridian/kv"
 	"meridian/replica"
@@ -63,6 +64,10 @@ func (s *Store) Sealed(r *replica.Replica, generation uint64) {
 
 // sendByProtocol serves a batch that is for another protocol than the leader's, or meets a range of another one.
 func (s *Store) sendByProtocol(ctx context.Context, e *entry, d *kv.RangeDescriptor, b *kv.Batch) (*kv.BatchResponse, error) {
+	if b.Protocol != kv.Leader && sealedIn(e, b.Generation) {
+		s.awaitOpened(ctx, e, b.Generation)
+		d = e.r.Desc()
+	}
 	foreign := false
 	for _, q := range b.Requests {
 		foreign = foreign || kv.OfRows(q)
@@ -79,6 +84,24 @@ func (s *Store) sendByProtocol(ctx context.Context, e *entry, d *kv.RangeDescrip
 	}
 	r, err := v.p.Send(ctx, b)
 	return s.answer(ctx, e, v, b, r, err)
+}
+
+// sealedFor bounds the wait of a request for the generation after the one that is sealed.
+const sealedFor = 700 * time.Millisecond
+
+func sealedIn(e *entry, generation uint64) bool {
+	g := e.r.Generation()
+	return g.Number == generation && g.Stage != replica.Open
+}
+
+// awaitOpened has a request that came in a sealed generation wait for the next one, of which its sender is told then, instead of asking again and again. A request to all voters does not
+// wait: its message may have requests of others.
+func (s *Store) awaitOpened(ctx context.Context, e *entry, generation uint64) {
+	for begun := s.o.Clock.Physical().Monotonic(); sealedIn(e, generation) && s.o.Clock.Physical().Monotonic()-begun < sealedFor; {
+		if s.o.Clock.Physical().Sleep(ctx, appliedPause) != nil {
+			return
+		}
+	}
 }
 
 // participant is a range's for a batch of its protocol.

@@ -190,3 +190,51 @@ func TestRecallFolded(t *testing.T) {
 		}
 	})
 }
+
+// TestRequestsWaitWhileSealed: a request for a range whose generation is at its end is answered when the next one has begun, so that its sender, which is told of that, need not ask again
+// and again. It does not wait longer than a change takes.
+func TestRequestsWaitWhileSealed(t *testing.T) {
+	for _, long := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			ns := stackNetwork(t, 3)
+			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+			defer cancel()
+			type answer struct {
+				err error
+				at  time.Time
+			}
+			answers := make(chan answer, 1)
+			var begun time.Time
+			settle := func(_ context.Context, f *rangeserver.Folding) error {
+				begun = time.Now()
+				go func() {
+					_, err := ns[0].store.Load().Send(ctx, &kv.Batch{Header: kv.Header{RangeID: 2, Protocol: toyProtocol, Generation: f.Generation},
+						Requests: []kv.Request{&kv.ProtocolRequest{Key: tkey("a"), Body: []byte("r")}}})
+					answers <- answer{err, time.Now()}
+				}()
+				if time.Sleep(200 * time.Millisecond); long {
+					time.Sleep(time.Second)
+				}
+				return nil
+			}
+			for i, n := range ns {
+				n.protocols = rangeserver.Registry{toyProtocol: {Name: "toy", Fold: foldToys, Settle: settle,
+					New: func(g *rangeserver.Range) rangeserver.Participant { return &toy{g: g} }}}
+				n.start(i == 0)
+				defer func() { n.stop() }()
+			}
+			for id := range kv.RangeID(2) {
+				check(t, ns[0].store.Load().ChangeReplicas(ctx, id+1, targets(1, 2, 3)))
+			}
+			for _, p := range []kv.Protocol{toyProtocol, kv.Leader} {
+				_, err := setProtocol(ctx, ns[0], tkey("a"), p)
+				check(t, err)
+			}
+			got := <-answers
+			took, changed := got.at.Sub(begun), errors.As(got.err, new(*kv.ProtocolError))
+			if changed == long || !long && took < 200*time.Millisecond || took > 800*time.Millisecond {
+				t.Errorf("long: %v: %v after %v", long, got.err, took)
+			}
+		})
+	}
+}

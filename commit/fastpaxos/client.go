@@ -442,7 +442,7 @@ func (a *attempt) open() (is []int, ks []keys.Key, out Verdict) {
 // run returns when the outcome was learned. *kv.ProtocolError: a range has another protocol; after that and any other error, options may have been
 // accepted.
 func (a *attempt) run(ctx context.Context) (Verdict, error) {
-	c := a.c
+	c, begun := a.c, false
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		is, ks, out := a.open()
 		if out != Undecided {
@@ -460,6 +460,12 @@ func (a *attempt) run(ctx context.Context) (Verdict, error) {
 		if err != nil {
 			return Undecided, err
 		}
+		for i := range descs {
+			if d := &descs[i]; d.Protocol != kv.FastPaxos && begun {
+				return Undecided, &kv.ProtocolError{Range: d.ID, Protocol: d.Protocol, Desc: d}
+			}
+		}
+		begun = true
 		for _, g := range groups {
 			for j, i := range g {
 				g[j] = is[i]
@@ -476,11 +482,28 @@ func (a *attempt) run(ctx context.Context) (Verdict, error) {
 			if ctx.Err() != nil {
 				return Undecided, ctx.Err()
 			}
+			if changing(last) {
+				c.awaitOpened(ctx, ks)
+			}
 			if err := c.pause(ctx, pause); err != nil {
 				return Undecided, err
 			}
 		}
 	}
+}
+
+// awaitOpened returns when the nearest replicas of some records act again, or have heard of the next generation of their ranges, or do not say so for a while.
+func (c *Client) awaitOpened(ctx context.Context, ks []keys.Key) {
+	groups, _, err := c.grouped(ctx, ks)
+	if err != nil {
+		return
+	}
+	_ = c.all(len(groups), func(i int) error {
+		b := batch([]*Request{{Kind: Query, Key: ks[groups[i][0]]}})
+		b.Target = kv.ToNearest
+		_, _ = c.o.Sender.Send(ctx, b)
+		return nil
+	})
 }
 
 // round asks the acceptors of some records once; those of a group are in one range. The ends of other transactions travel with the questions (fastpaxos.FP70).
