@@ -29,6 +29,9 @@ const (
 	quickBytes = 1 << 20
 	// lookPause is how long ranges that are to be looked at soon wait for each other.
 	lookPause = 10 * time.Millisecond
+	// atOnce is for how long a pass leaves a change of protocol to the statement that has asked for it, which has all leaseholders of a table begin at the same moment (LookAt): a
+	// transaction over several ranges waits once then. Chosen by us: longer than it takes until all nodes know the configuration.
+	atOnce = 4 * time.Second
 	// leaderlessPasses is for how many passes a replica may hear of no leader before it asks whether it was removed.
 	leaderlessPasses = 10
 	// A range is looked at for versions to remove once in a sixth of their time to live, within these bounds.
@@ -139,6 +142,7 @@ type loadCounter struct {
 	cluster    uint64
 	generation uint64
 	merge      mergeState
+	protocol   time.Duration // when placement first asked for another protocol; zero: it does not
 	// sampler has keys of requests while there are many; nil: there are not.
 	sampler atomic.Pointer[sampler]
 	// suspect: a raft snapshot found the replica in its way, so its range may be gone.
@@ -274,7 +278,13 @@ func (s *Store) pass(ctx context.Context) {
 		if a.Kind == placement.None {
 			l.cluster, l.generation, l.lookedAt = fingerprint, d.Generation, clk
 		}
+		if a.Kind != placement.SetProtocol {
+			l.protocol = 0
+		} else if l.protocol == 0 {
+			l.protocol = max(clk, 1)
+		}
 		switch {
+		case a.Kind == placement.SetProtocol && clk-l.protocol < atOnce:
 		case a.Kind == placement.None:
 			s.considerGC(ctx, e)
 			s.considerMerge(ctx, e)
