@@ -95,8 +95,8 @@ func (a *adder) usual(from, to time.Time) time.Duration {
 func TestChangeUnderLoad(t *testing.T) {
 	const s = time.Second
 	for _, one := range []*changeLoad{
-		{parts: 1, statement: 10 * s, none: 440 * time.Millisecond, median: [3]time.Duration{oneRange: s, hotRow: 3 * s}, most: [3]time.Duration{oneRange: 2 * s, hotRow: 5 * s}},
-		{parts: 4, statement: 15 * s, none: 4 * s, median: [3]time.Duration{5 * s / 2, 4 * s, 5 * s}, most: [3]time.Duration{9 * s / 2, 5 * s, 6 * s}},
+		{parts: 1, statement: 14 * s, none: 600 * time.Millisecond, median: [3]time.Duration{oneRange: s, hotRow: 5 * s}, most: [3]time.Duration{oneRange: 2 * s, hotRow: 8 * s}},
+		{parts: 4, statement: 18 * s, none: 5 * s, median: [3]time.Duration{5 * s / 2, 4 * s, 6 * s}, most: [3]time.Duration{5 * s, 6 * s, 12 * s}},
 	} {
 		t.Run(fmt.Sprintf("ranges=%d", one.parts), func(t *testing.T) {
 			synctest.Test(t, one.run)
