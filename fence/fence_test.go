@@ -346,7 +346,7 @@ func TestTellNearest(t *testing.T) {
 		want(tell(), takes["n1"], 4, 4) // all are told again
 		want(tell(), time.Millisecond, 4, 5)
 		takes["n2"] = 20 * time.Millisecond // the nearest is in another region
-		want(tell(), takes["n2"], 5, 6) // and does not answer in time
+		want(tell(), takes["n2"], 5, 6)     // and does not answer in time
 		want(tell(), takes["n2"], 6, 7)
 		want(tell(), takes["n2"], 7, 8)
 		nodes[2] = nil
