@@ -301,16 +301,19 @@ func (c *Client) leads(ctx context.Context, k keys.Key) bool {
 type follows struct {
 	to    Ballot
 	until time.Duration
+	// gave: it is the gateway that this one, the master so far, has offered the record. Others who ask are sent there.
+	gave bool
 }
 
 // follow remembers the master of a record.
 func (c *Client) follow(k keys.Key, to Ballot) {
-	if n := to.Node(); n == 0 || n == c.o.NodeID() || to.Fast {
+	ballots := c.policy(k).Ballots
+	if n := to.Node(); n == 0 || n == c.o.NodeID() || to.Fast || ballots == FastBallots {
 		c.unfollow(k)
 		return
 	}
 	now, last := c.o.Host.Clock.Monotonic(), followsFor
-	if c.policy(k).Ballots == LearnedBallots {
+	if ballots == LearnedBallots {
 		last = coldAfter // if it has heard of no other options by then, the master has opened the record
 	}
 	c.mu.Lock()
@@ -325,7 +328,7 @@ func (c *Client) follow(k keys.Key, to Ballot) {
 			clear(c.followed)
 		}
 	}
-	c.followed[string(k)] = follows{to, now + last}
+	c.followed[string(k)] = follows{to: to, until: now + last}
 }
 
 func (c *Client) unfollow(k keys.Key) {
@@ -339,7 +342,7 @@ func (c *Client) handedTo(k keys.Key) kv.NodeID {
 	now := c.o.Host.Clock.Monotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f, ok := c.followed[string(k)]; ok && now < f.until {
+	if f, ok := c.followed[string(k)]; ok && f.gave && now < f.until {
 		return f.to.Node()
 	}
 	return 0
@@ -362,10 +365,14 @@ func (c *Client) handOver(k keys.Key, to kv.NodeID) (in Ballot, yours bool) {
 	if !last.most(func(n kv.NodeID) bool { return c.near(n, to) }) {
 		return in, false
 	}
+	c.follow(k, Ballot{Master: uint64(to)})
 	c.mu.Lock()
 	g.handed = now
+	if f, ok := c.followed[string(k)]; ok {
+		f.gave = true
+		c.followed[string(k)] = f
+	}
 	c.mu.Unlock()
-	c.follow(k, Ballot{Master: uint64(to)})
 	return r.Promised, true
 }
 

@@ -293,6 +293,24 @@ func TestPolicies(t *testing.T) {
 	})
 }
 
+// TestAskedAfterAsking: a gateway that has asked a master elsewhere, which may be lost since, does not send others there; and with fast ballots a record has no master for long.
+func TestAskedAfterAsking(t *testing.T) {
+	for name, p := range map[string]Ballots{"fast": FastBallots, "gamma": GammaBallots} {
+		policed(t, name, Policy{Ballots: p}, 0, func(t *testing.T, w *lab) {
+			g, h := w.gateway(51, 1), w.gateway(52, 2)
+			k := keys.Key("k")
+			h.client.follow(k, Ballot{Round: 1, Master: uint64(g.client.o.NodeID())})
+			if to := h.client.handedTo(k); to != 0 {
+				t.Errorf("those who ask are sent to node %d", to)
+			}
+			if _, ok := h.client.master(t.Context(), k); ok == (p == FastBallots) {
+				t.Errorf("it has a master to ask: %v", ok)
+			}
+			stop(g, h)
+		})
+	}
+}
+
 // TestRefresh: what a master takes in while it rests is proposed before anything is learned by it, or becomes a version.
 func TestRefresh(t *testing.T) {
 	at := func(n int64) clock.Timestamp { return clock.Timestamp{Wall: n} }
