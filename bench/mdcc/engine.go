@@ -28,6 +28,10 @@ type engine struct {
 	name string
 	// reading has updates of stocks read the value, so that they do not commute.
 	reading bool
+	// ballots is the table of items' policy, fast_paxos_ballots.
+	ballots string
+	// placed has the leaseholders of each region's items there: masters that keep their records are where a range's leaseholder is.
+	placed bool
 	// schema has statements that make further tables.
 	schema, tables []string
 	// check selects items, their stocks, and how many were ordered by what the tables say; empty: there are no orders.
@@ -38,9 +42,14 @@ type engine struct {
 }
 
 // mdcc and fast are the two ways of buying on tables of the protocol fast_paxos.
-func mdcc() *engine { return &engine{name: "MDCC", lost: -1} }
+func mdcc() *engine { return &engine{name: "MDCC", ballots: "fast", lost: -1} }
 
-func fast() *engine { return &engine{name: "Fast", lost: -1, reading: true} }
+func fast() *engine { return &engine{name: "Fast", ballots: "fast", lost: -1, reading: true} }
+
+// policy is fast with other ballots, and masters in each region.
+func policy(name, ballots string) *engine {
+	return &engine{name: name, ballots: ballots, lost: -1, reading: true, placed: true}
+}
 
 // must runs a statement.
 func must(t *testing.T, conn *pgx.Conn, sql string, args ...any) {
@@ -85,7 +94,16 @@ func (e *engine) prepare(t *testing.T, c *config, cl *simcluster.Cluster, l *loa
 	must(t, conn, "ALTER DATABASE shop CONFIGURE ZONE USING num_replicas = 5")
 	conn = open(t, cl, 0, "shop")
 	// Rows come in while the table has a leader: that is faster, and the records begin without any state of the protocol.
-	must(t, conn, "CREATE TABLE item (i_id int PRIMARY KEY, i_stock int NOT NULL CHECK (i_stock >= 0), i_title text, i_cost int)")
+	create := "CREATE TABLE item (i_id int PRIMARY KEY, i_stock int NOT NULL CHECK (i_stock >= 0), i_title text, i_cost int)"
+	if e.placed {
+		create += e.partitions(l)
+	}
+	must(t, conn, create)
+	if e.placed {
+		for region, name := range ec2().Names {
+			must(t, conn, fmt.Sprintf("ALTER PARTITION p%d OF TABLE item CONFIGURE ZONE USING num_replicas = 5, lease_preferences = '[[+region=%s]]'", region, name))
+		}
+	}
 	const batch = 500
 	for first := 0; first < l.items; first += batch {
 		var b strings.Builder
@@ -98,10 +116,10 @@ func (e *engine) prepare(t *testing.T, c *config, cl *simcluster.Cluster, l *loa
 		must(t, conn, "INSERT INTO item VALUES "+b.String())
 	}
 	c.say("%s: %d items", e.name, l.items)
-	for i := 1; i < l.shards; i++ {
+	for i := 1; i < l.shards && !e.placed; i++ { // partitions have ranges of their own
 		must(t, conn, fmt.Sprintf("ALTER TABLE item SPLIT AT VALUES (%d)", i*l.items/l.shards))
 	}
-	must(t, conn, "ALTER TABLE item SET (commit_protocol = 'fast_paxos')")
+	must(t, conn, fmt.Sprintf("ALTER TABLE item SET (commit_protocol = 'fast_paxos', fast_paxos_ballots = '%s')", e.ballots))
 	for _, sql := range e.schema {
 		must(t, conn, sql)
 	}
@@ -113,6 +131,16 @@ func (e *engine) prepare(t *testing.T, c *config, cl *simcluster.Cluster, l *loa
 			must(t, conn, "SELECT count(*) FROM "+table)
 		}
 	}
+}
+
+// partitions are of the items whose masters are in one region.
+func (e *engine) partitions(l *load) string {
+	var b strings.Builder
+	each := l.items / dataCentres
+	for region := range dataCentres {
+		fmt.Fprintf(&b, ", PARTITION p%d VALUES FROM (%d) TO (%d)", region, region*each, (region+1)*each)
+	}
+	return " PARTITION BY RANGE (i_id) (" + b.String()[2:] + ")"
 }
 
 // longestAttempt is after which time a transaction that has not ended fails the program. Chosen by us: nothing should take that long.

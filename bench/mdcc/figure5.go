@@ -26,7 +26,7 @@ func microLoad(c *config, warm, measured time.Duration) *load {
 func runFigure5(t *testing.T, c *config) *outcome {
 	l := microLoad(c, 3*time.Second, 30*time.Second)
 	var list []*results
-	for _, e := range []*engine{mdcc(), fast()} {
+	for _, e := range []*engine{mdcc(), fast(), policy("Classic", "classic")} {
 		if list = append(list, e.measure(t, c, l)); t.Failed() {
 			return nil
 		}

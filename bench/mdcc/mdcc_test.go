@@ -45,7 +45,7 @@ func took(w *world, p rival, region int, updates ...update) (d time.Duration, v 
 func TestRounds(t *testing.T) {
 	regions := ec2()
 	for from, name := range regions.Names {
-		// The record of item 1 has its master in us-east.
+		// The record of item 3 has its master in us-east.
 		toMaster := max(regions.RTT(name, regions.Names[1]), localTrip)
 		for _, x := range []struct {
 			name string
@@ -59,13 +59,13 @@ func TestRounds(t *testing.T) {
 			{"Megastore*", megastoreStar, max(regions.RTT(name, "us-west"), localTrip) + nth(regions, "us-west", 3)},
 		} {
 			w, p := one(tenOfEach(), x.make)
-			if d, v := took(w, p, from, buy(1, 3)); v != committed || d != x.want {
+			if d, v := took(w, p, from, buy(3, 3)); v != committed || d != x.want {
 				t.Errorf("%s from %s: %v, %v; want %v", x.name, name, v, d, x.want)
 			}
-			if at, _ := p.stock(1); !slices.Equal(at, []int{7, 7, 7, 7, 7}) {
+			if at, _ := p.stock(3); !slices.Equal(at, []int{7, 7, 7, 7, 7}) {
 				t.Errorf("%s: %v are left", x.name, at)
 			}
-			if _, v := took(w, p, from, buy(1, 8)); v != refused {
+			if _, v := took(w, p, from, buy(3, 8)); v != refused {
 				t.Errorf("%s: 8 of 7 were sold: %v", x.name, v)
 			}
 		}
@@ -173,7 +173,7 @@ func TestCompete(t *testing.T) {
 // TestLedger: what is not as it was sold is told.
 func TestLedger(t *testing.T) {
 	l := newLedger()
-	l.note(&transaction{updates: []update{buy(1, 3)}}, committed)
+	l.note(&transaction{updates: []update{buy(3, 3)}}, committed)
 	l.note(&transaction{updates: []update{buy(1, 2)}}, unknown)
 	l.note(&transaction{updates: []update{buy(1, 1)}}, aborted)
 	for stock, right := range map[int]bool{8: false, 7: true, 5: true, 4: false} {
@@ -204,9 +204,9 @@ func TestChoices(t *testing.T) {
 		name      string
 		got, want float64
 	}{
-		{"hot", share(&micro{items: 1000, hot: 0.1}, func(i int) bool { return i < 100 }), 0.9},
-		{"local", share(&micro{items: 1000, region: 3, local: 0.6}, func(i int) bool { return masterOf(i) == 3 }), 0.6},
-		{"all alike", share(&micro{items: 1000, region: 3}, func(i int) bool { return masterOf(i) == 3 }), 0.2},
+		{"hot", share(&micro{items: 1000, hot: 0.1}, func(i int) bool { return i%200 < 20 }), 0.9},
+		{"local", share(&micro{items: 1000, region: 3, local: 0.6}, func(i int) bool { return masterOf(i, 1000) == 3 }), 0.6},
+		{"all alike", share(&micro{items: 1000, region: 3}, func(i int) bool { return masterOf(i, 1000) == 3 }), 0.2},
 	} {
 		if x.got < x.want-0.03 || x.got > x.want+0.03 {
 			t.Errorf("%s: %.3f, want %.2f", x.name, x.got, x.want)

@@ -130,18 +130,19 @@ type multi struct {
 	w       *world
 	all     [dataCentres]replica
 	masters replica // each record as its master has it
+	items   int
 }
 
-func multiPaxos(w *world, l *load) rival { return &multi{w, replicas(l), replicas(l)[0]} }
+func multiPaxos(w *world, l *load) rival { return &multi{w, replicas(l), replicas(l)[0], l.items} }
 
 func (p *multi) stock(item int) ([]int, bool) { return stocks(p.all[:], item), true }
 
 // home is where the master of a record is: with the client, if nobody else writes the record.
-func (u *update) home(region int) int {
+func (p *multi) home(u *update, region int) int {
 	if u.item < 0 {
 		return region
 	}
-	return masterOf(u.item)
+	return masterOf(u.item, p.items)
 }
 
 func (p *multi) commit(region int, updates []update, done func(verdict)) {
@@ -152,7 +153,7 @@ func (p *multi) commit(region int, updates []update, done func(verdict)) {
 	}
 	left, accepted := len(updates), true
 	for i := range updates {
-		master := updates[i].home(region)
+		master := p.home(&updates[i], region)
 		p.w.send(region, master, func() {
 			c := p.masters.at(updates[i].record)
 			vote := c.holder == nil && c.version == a.seen[i].version
@@ -182,7 +183,7 @@ func (p *multi) commit(region int, updates []update, done func(verdict)) {
 // end tells the outcome.
 func (p *multi) end(a *attempt, commit bool) {
 	for i := range a.updates {
-		p.w.send(a.region, a.updates[i].home(a.region), func() {
+		p.w.send(a.region, p.home(&a.updates[i], a.region), func() {
 			c := p.masters.at(a.updates[i].record)
 			if c.holder != a {
 				return

@@ -111,29 +111,36 @@ type micro struct {
 	region int
 	// hot is the share of the items that get 90 % of the accesses; zero: all are alike.
 	hot float64
-	// local is the share of the accesses to items whose master is in the client's region; zero: all are alike.
+	// local is the share of the accesses to items whose master is in the client's region; zero: all are alike. With hot, each region has a hot spot of
+	// its own.
 	local float64
 }
 
-// masterOf is the region of an item's master, in protocols that have one.
-func masterOf(item int) int { return item % dataCentres }
+// masterOf is the region of an item's master, in protocols that have one: each region has a fifth of the items, one after the other.
+func masterOf(item, items int) int { return min(item/(items/dataCentres), dataCentres-1) }
 
 func (m *micro) pick(dice *rand.Rand) int {
+	each := m.items / dataCentres
 	if m.hot > 0 {
-		n := int(m.hot * float64(m.items))
+		// The first items of each region's: a fifth of the hot spot has its master there.
+		n, region := int(m.hot*float64(each)), m.choose(dice)
 		if dice.Float64() < 0.9 {
-			return dice.IntN(n)
+			return each*region + dice.IntN(n)
 		}
-		return n + dice.IntN(m.items-n)
+		return each*region + n + dice.IntN(each-n)
+	}
+	return each*m.choose(dice) + dice.IntN(each)
+}
+
+// choose draws the region of the master of the next item.
+func (m *micro) choose(dice *rand.Rand) int {
+	if m.local > 0 && dice.Float64() < m.local {
+		return m.region
 	}
 	if m.local > 0 {
-		region := m.region
-		if dice.Float64() >= m.local {
-			region = (region + 1 + dice.IntN(dataCentres-1)) % dataCentres
-		}
-		return dice.IntN(m.items/dataCentres)*dataCentres + region
+		return (m.region + 1 + dice.IntN(dataCentres-1)) % dataCentres
 	}
-	return dice.IntN(m.items)
+	return dice.IntN(dataCentres)
 }
 
 // next implements source.
