@@ -145,11 +145,12 @@ func (c *Client) takes(g *reign, m *Master) {
 	}
 }
 
-// mends reports whether somebody wants the record's replicas to be made the same. A master that keeps the record does this by proposing what it takes in (fastpaxos.FP56).
-func (c *Client) mends(g *reign) bool {
+// mends reports whether somebody wants the record's replicas to be made the same, and with versions. A master that keeps the record does this by proposing what it takes in (fastpaxos.FP56).
+func (c *Client) mends(g *reign) (mends, versions bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.ContainsFunc(g.asked[min(g.taken, len(g.asked)):], (*petition).mends)
+	asked := g.asked[min(g.taken, len(g.asked)):]
+	return slices.ContainsFunc(asked, (*petition).mends), slices.ContainsFunc(asked, (*petition).versions)
 }
 
 // refreshed has a master take in the outcomes that the nearest replica knows (fastpaxos.FP56).

@@ -175,6 +175,35 @@ func TestPolicies(t *testing.T) {
 		}
 		stop(g, h)
 	})
+	// A replica that has missed an outcome gets it, though the master has it and has nothing to decide.
+	policed(t, "classic, and a missed outcome", Policy{Ballots: ClassicBallots}, 1, func(t *testing.T, w *lab) {
+		g, h := w.gateway(59, 1), w.gateway(59, 3)
+		g.writes(t, "k")
+		time.Sleep(time.Second)
+		o := Option{Name: Name{kv.TxnID{9}, g.client.stamp(clock.Timestamp{})}, Update: Update{Value: []byte("y")}, Keys: []keys.Key{keys.Key("k")}}
+		w.mu.Lock()
+		missed := w.replicas[placeOf(w.descs[0])][4].records["k"]
+		missed.Votes = append(missed.Votes, Vote{Option: o, Verdict: Accepted, Fixed: true})
+		w.mu.Unlock()
+		g.client.mu.Lock()
+		m := g.client.reigns["k"].kept.Master
+		m.state = m.state.Clone()
+		m.state.end(&o, false)
+		g.client.settled.put("k", m.state, 0)
+		g.client.mu.Unlock()
+		for _, one := range []*gateway{g, h} {
+			if committed, err := one.client.Finish(t.Context(), &o, nil); committed || err != nil {
+				t.Errorf("%t, %v", committed, err)
+			}
+		}
+		time.Sleep(time.Second)
+		w.mu.Lock()
+		if out := missed.Outcome(o.Name); out != Rejected || len(missed.Votes) > 0 {
+			t.Errorf("the replica has %v, %s", out, show(missed))
+		}
+		w.mu.Unlock()
+		stop(g, h)
+	})
 	// After a collision so many options are decided by the master, and then the record is open.
 	policed(t, "gamma", Policy{Ballots: GammaBallots, Gamma: 3}, 0, func(t *testing.T, w *lab) {
 		g, h := w.gateway(53, 1), w.gateway(53, 2)

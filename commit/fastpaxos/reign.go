@@ -59,8 +59,11 @@ type petition struct {
 	gone    bool         // nobody waits any more
 }
 
-// mends reports whether it is no decision that is wanted, but that all replicas have the same state, with updates that commute as a version (mendVersions).
-func (p *petition) mends() bool { return p.prevent && p.o.Txn == kv.TxnID{} }
+// mends reports whether it is not only a decision that is wanted, but that all replicas have the same state: somebody finishes a transaction that one of them has an option of, or lacks the outcome
+// of. versions: with updates that commute as a version (mendVersions).
+func (p *petition) mends() bool { return p.prevent }
+
+func (p *petition) versions() bool { return p.prevent && p.o.Txn == kv.TxnID{} }
 
 // lostError says that the master of a record at this gateway has lost it to another one.
 type lostError struct{ to Ballot }
@@ -150,7 +153,7 @@ func (c *Client) ruleHere(ctx context.Context, k keys.Key, p *petition, known Ba
 	c.mu.Lock()
 	if r := c.settled.get(string(k)); r != nil {
 		// Learned is learned, also if another master has the record by now.
-		if l := r.learnt(p.o.Name); l.Verdict == Accepted || l.Verdict == Rejected {
+		if l := r.learnt(p.o.Name); (l.Verdict == Accepted || l.Verdict == Rejected) && !(l.Ended && p.mends()) {
 			c.mu.Unlock()
 			return l, nil
 		}
@@ -336,8 +339,8 @@ func (c *Client) reignOnce(ctx context.Context, k keys.Key, g *reign) error {
 			m, in = c.newMaster(k, desc), placeOf(desc)
 			c.takes(g, m)
 		}
-		if mends := c.mends(g); m.Idle() && (begins && m.open() > 0 || m.decided >= longest || mends) { // else what it has decided a moment ago answers those who ask about it
-			c.refreshed(ctx, k, m, mends)
+		if mends, versions := c.mends(g); m.Idle() && (begins && m.open() > 0 || m.decided >= longest || mends) { // else what it has decided a moment ago answers those who ask about it
+			c.refreshed(ctx, k, m, versions)
 		}
 		wanted := c.petitions(g, m, anew || begins)
 		begins = false
