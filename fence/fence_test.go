@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -303,12 +304,15 @@ func TestTellNearest(t *testing.T) {
 		open(2, "n2")
 		self := open(3, "n3")
 		d := &kv.RangeDescriptor{Replicas: []kv.ReplicaDescriptor{{Node: 1, Replica: 1}, {Node: 2, Replica: 2}, {Node: 3, Replica: 3}}}
+		var mu sync.Mutex // guards calls
 		calls := map[string]int{}
 		takes := map[string]time.Duration{"n1": 40 * time.Millisecond, "n2": time.Millisecond}
 		for addr := range takes {
 			answer := addrs[addr].handlers[methodTell]
 			addrs[addr].handlers[methodTell] = func(ctx context.Context, from kv.NodeID, req []byte) ([]byte, error) {
+				mu.Lock()
 				calls[addr]++
+				mu.Unlock()
 				time.Sleep(takes[addr])
 				return answer(ctx, from, req)
 			}
@@ -326,14 +330,18 @@ func TestTellNearest(t *testing.T) {
 			if err := self.Tell(t.Context(), d, self.Position()); err != nil {
 				t.Fatal(err)
 			}
-			return time.Since(begun)
+			took := time.Since(begun)
+			time.Sleep(100 * time.Millisecond) // calls end
+			synctest.Wait()
+			return took
 		}
 		want := func(took, most time.Duration, n1, n2 int) {
 			t.Helper()
+			mu.Lock()
+			defer mu.Unlock()
 			if took > most || calls["n1"] != n1 || calls["n2"] != n2 {
 				t.Errorf("it took %s, at most %s, with %v calls, want %d and %d", took, most, calls, n1, n2)
 			}
-			time.Sleep(100 * time.Millisecond)
 		}
 		want(tell(), time.Millisecond, 1, 1) // nothing is known of either
 		want(tell(), time.Millisecond, 1, 2)
@@ -343,6 +351,7 @@ func TestTellNearest(t *testing.T) {
 		want(tell(), takes["n1"], 3, 3) // and is known to be
 		nodes[2] = addrs["n2"]
 		time.Sleep(2 * callTimeout)
+		synctest.Wait()
 		want(tell(), takes["n1"], 4, 4) // all are told again
 		want(tell(), time.Millisecond, 4, 5)
 		takes["n2"] = 20 * time.Millisecond // the nearest is in another region

@@ -173,7 +173,7 @@ func TestCompete(t *testing.T) {
 // TestLedger: what is not as it was sold is told.
 func TestLedger(t *testing.T) {
 	l := newLedger()
-	l.note(&transaction{updates: []update{buy(3, 3)}}, committed)
+	l.note(&transaction{updates: []update{buy(1, 3)}}, committed)
 	l.note(&transaction{updates: []update{buy(1, 2)}}, unknown)
 	l.note(&transaction{updates: []update{buy(1, 1)}}, aborted)
 	for stock, right := range map[int]bool{8: false, 7: true, 5: true, 4: false} {
