@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"meridian/commit/fastpaxos"
+	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/rowcode"
@@ -11,7 +12,8 @@ import (
 
 // fastPaxos makes a node's instance of the protocol without a master (MDCC).
 func fastPaxos(l Lent) Protocol {
-	gateway := fastpaxos.NewClient(fastpaxos.ClientOptions{Sender: l.Router, Clock: l.Clock, Host: l.Host, NodeID: l.NodeID, Columns: rowColumns{}, Peers: fastPaxosGateways{l}})
+	gateway := fastpaxos.NewClient(fastpaxos.ClientOptions{Sender: l.Router, Clock: l.Clock, Host: l.Host, NodeID: l.NodeID, Columns: rowColumns{}, Peers: fastPaxosGateways{l},
+		Policy: l.Ballots})
 	l.Handle(methodFastPaxos, gateway.Serve)
 	return Protocol{Ranges: fastpaxos.New(fastpaxos.ProtocolOptions{Columns: rowColumns{}, Finishers: l.Finishers}), Gateway: gateway}
 }
@@ -25,6 +27,25 @@ type fastPaxosGateways struct{ l Lent }
 func (p fastPaxosGateways) Ask(ctx context.Context, to kv.NodeID, msg []byte) ([]byte, error) {
 	return p.l.Call(ctx, to, methodFastPaxos, msg)
 }
+
+// Ballots is the policy of the record at a key, by the descriptor of its table in the node's snapshot of the catalogue; what a table does without if the node has no
+// such descriptor. A node hears of a change as of any other of a descriptor: at once, or when it asks, each second (lease.DefaultPollInterval). It looks at nothing but memory.
+func (n *Node) Ballots(k keys.Key) fastpaxos.Policy {
+	var t *catalog.Table
+	if l := n.zones.leases.Load(); l != nil {
+		if id, _, err := keys.DecodeTableKey(k); err == nil {
+			if d := l.Snapshot().Descriptor(catalog.ID(id)); d != nil {
+				t = d.Table
+			}
+		}
+	}
+	b, gamma := t.BallotPolicy()
+	return fastpaxos.Policy{Ballots: ballots[b], Gamma: gamma}
+}
+
+// ballots has the protocol's words for a table's.
+var ballots = [...]fastpaxos.Ballots{catalog.FastBallots: fastpaxos.FastBallots, catalog.ClassicBallots: fastpaxos.ClassicBallots,
+	catalog.GammaBallots: fastpaxos.GammaBallots, catalog.LearnedBallots: fastpaxos.LearnedBallots}
 
 // rowColumns does the arithmetic of commuting updates on the values of tables' entries.
 type rowColumns struct{}

@@ -6,7 +6,9 @@ import (
 
 	"meridian/clock"
 	"meridian/commit"
+	"meridian/commit/fastpaxos"
 	"meridian/host"
+	"meridian/keys"
 	"meridian/kv"
 	"meridian/rangeserver"
 	"meridian/route"
@@ -20,6 +22,8 @@ type Lent struct {
 	Router *route.Sender
 	// NodeID is zero until the node has one.
 	NodeID func() kv.NodeID
+	// Ballots is the policy of the record at a key, as the node knows it (Node.Ballots).
+	Ballots func(k keys.Key) fastpaxos.Policy
 	// Call asks a protocol's gateway at another node, Handle answers what that one is asked. The name is one of a method.
 	Call   func(ctx context.Context, to kv.NodeID, name string, msg []byte) ([]byte, error)
 	Handle func(name string, f func(ctx context.Context, from kv.NodeID, msg []byte) ([]byte, error))
@@ -45,7 +49,7 @@ type protocols struct {
 
 func (n *Node) makeProtocols() {
 	n.protocols = protocols{rangeserver.Registry{}, map[kv.Protocol]txn.Protocol{}, commit.Finishers{kv.Leader: commit.Intents(n.router)}}
-	lent := Lent{Host: n.host, Clock: n.clock, Router: n.router, NodeID: n.NodeID, Call: n.transport.Call,
+	lent := Lent{Host: n.host, Clock: n.clock, Router: n.router, NodeID: n.NodeID, Ballots: n.Ballots, Call: n.transport.Call,
 		Handle: func(name string, f func(context.Context, kv.NodeID, []byte) ([]byte, error)) {
 			n.transport.Handle(name, f)
 		},

@@ -33,6 +33,9 @@ type ClientOptions struct {
 	Columns Columns
 	// Peers, if not nil, reaches the gateways of other nodes.
 	Peers Peers
+	// Policy, if not nil, is the policy of the record at a key, as far as this node knows; nil is FastBallots for all. It may be called from any goroutine, and neither
+	// waits nor allocates.
+	Policy func(k keys.Key) Policy
 }
 
 // Client is a gateway's half of the protocol: it drives commits and masters, reads, and finishes what other gateways have left.

@@ -217,7 +217,10 @@ type Table struct {
 	Protocol CommitProtocol
 	// Reprotocol says that some ranges of the table may have the protocol still that it had before.
 	Reprotocol bool `json:",omitempty"`
-	Comment    string
+	// Ballots and Gamma are the policy of a table with the protocol fast_paxos, as far as it says one; see BallotPolicy.
+	Ballots Ballots `json:",omitempty"`
+	Gamma   int     `json:",omitempty"`
+	Comment string
 	// Options keeps storage parameters that have no effect, such as fillfactor.
 	Options map[string]string
 	Dropped bool

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"meridian/kv"
@@ -120,6 +121,80 @@ func (p *CommitProtocol) UnmarshalText(b []byte) (err error) {
 		*p, err = ParseCommitProtocol(string(b))
 	}
 	return err
+}
+
+// Ballots says in which kind of ballot the rows of a table without leaseholders are written (MDCC §3.3.2); the zero value is that of a table that does not say it. In a
+// descriptor it is the word that the storage parameter fast_paxos_ballots takes, and nothing for the zero value.
+type Ballots uint8
+
+const (
+	// UnsaidBallots are DefaultBallots.
+	UnsaidBallots Ballots = iota
+	// FastBallots has gateways propose to all replicas of a row; a master decides about collisions only.
+	FastBallots
+	// ClassicBallots has a master near the leaseholder decide about all writes of a row.
+	ClassicBallots
+	// GammaBallots are fast ones; after a collision a master decides about so many writes of the row as Table.Gamma says.
+	GammaBallots
+	// LearnedBallots are classic ones for a hot row, with a master in the region that writes it most, and fast ones for the others.
+	LearnedBallots
+)
+
+// DefaultBallots are those of a table that does not say which.
+const DefaultBallots = FastBallots
+
+// Gamma is how many writes of a row a master decides about after a collision (MDCC §3.3.2; 100 is the paper's). The bounds are ours.
+const (
+	DefaultGamma = 100
+	MinGamma     = 1
+	MaxGamma     = 1_000_000
+)
+
+// BallotsOption and GammaOption are the storage parameters that say in which ballots a table's rows are written.
+const (
+	BallotsOption = "fast_paxos_ballots"
+	GammaOption   = "fast_paxos_gamma"
+)
+
+var ballotWords = [...]string{FastBallots: "fast", ClassicBallots: "classic", GammaBallots: "gamma", LearnedBallots: "learned"}
+
+func (b Ballots) String() string { return ballotWords[b] }
+
+// Counts reports whether Gamma means something to the policy.
+func (b Ballots) Counts() bool { return b == GammaBallots || b == LearnedBallots }
+
+// ParseBallots finds a policy by its word.
+func ParseBallots(word string) (Ballots, error) {
+	if i := slices.Index(ballotWords[:], word); i > 0 {
+		return Ballots(i), nil
+	}
+	return 0, &UnknownValueError{BallotsOption, word}
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (b Ballots) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (b *Ballots) UnmarshalText(text []byte) (err error) {
+	*b = UnsaidBallots
+	if len(text) > 0 {
+		*b, err = ParseBallots(string(text))
+	}
+	return err
+}
+
+// BallotPolicy is the policy of a table's rows, with what the table does not say; of nil it is that of a table that says nothing.
+func (t *Table) BallotPolicy() (b Ballots, gamma int) {
+	if t != nil {
+		b, gamma = t.Ballots, t.Gamma
+	}
+	if b == UnsaidBallots {
+		b = DefaultBallots
+	}
+	if gamma == 0 {
+		gamma = DefaultGamma
+	}
+	return b, gamma
 }
 
 // UnknownValueError refuses the text of an enumeration of ours that has no such value: it may be a later version's.

@@ -8,20 +8,26 @@ import (
 	"meridian/kv"
 )
 
-// TestPlacementJSON pins how localities and commit protocols are stored: the default as nothing, all others as SQL's words.
+// TestPlacementJSON pins how localities, commit protocols and their policies of ballots are stored: the default as nothing, all others as SQL's words.
 func TestPlacementJSON(t *testing.T) {
 	type stored struct {
 		Locality Locality
 		Protocol CommitProtocol
+		Ballots  Ballots `json:",omitempty"`
+		Gamma    int     `json:",omitempty"`
 	}
 	for _, v := range []struct {
 		in   stored
 		want string
 	}{
 		{stored{}, `{"Locality":"","Protocol":""}`},
-		{stored{Locality{Kind: Global}, CommitProtocol(kv.FastPaxos)}, `{"Locality":"GLOBAL","Protocol":"fast_paxos"}`},
-		{stored{Locality{Kind: RegionalByRow}, CommitProtocol(kv.Epoch)}, `{"Locality":"REGIONAL BY ROW","Protocol":"epoch"}`},
-		{stored{Locality{Region: `eu "west"`}, 0}, `{"Locality":"REGIONAL BY TABLE IN \"eu \"\"west\"\"\"","Protocol":""}`},
+		{stored{Locality: Locality{Kind: Global}, Protocol: CommitProtocol(kv.FastPaxos)}, `{"Locality":"GLOBAL","Protocol":"fast_paxos"}`},
+		{stored{Locality: Locality{Kind: RegionalByRow}, Protocol: CommitProtocol(kv.Epoch)}, `{"Locality":"REGIONAL BY ROW","Protocol":"epoch"}`},
+		{stored{Locality: Locality{Region: `eu "west"`}}, `{"Locality":"REGIONAL BY TABLE IN \"eu \"\"west\"\"\"","Protocol":""}`},
+		{stored{Ballots: FastBallots}, `{"Locality":"","Protocol":"","Ballots":"fast"}`},
+		{stored{Ballots: ClassicBallots}, `{"Locality":"","Protocol":"","Ballots":"classic"}`},
+		{stored{Ballots: GammaBallots, Gamma: 7}, `{"Locality":"","Protocol":"","Ballots":"gamma","Gamma":7}`},
+		{stored{Ballots: LearnedBallots}, `{"Locality":"","Protocol":"","Ballots":"learned"}`},
 	} {
 		b, err := json.Marshal(&v.in)
 		if err != nil || string(b) != v.want {
@@ -43,6 +49,7 @@ func TestUnknownPlacement(t *testing.T) {
 		{`{"Locality":"REGIONAL BY TABLE IN \"a\"b\""}`, "locality", `REGIONAL BY TABLE IN "a"b"`},
 		{`{"Locality":"REGIONAL BY TABLE IN \""}`, "locality", `REGIONAL BY TABLE IN "`},
 		{`{"Protocol":"gossip"}`, "commit protocol", "gossip"},
+		{`{"Ballots":"secret"}`, "fast_paxos_ballots", "secret"},
 	} {
 		var unknown *UnknownValueError
 		if err := json.Unmarshal([]byte(v.stored), new(Table)); !errors.As(err, &unknown) || unknown.What != v.what || unknown.Value != v.value {

@@ -21,8 +21,8 @@ func (t *Txn) Reserve(ctx context.Context, table *catalog.Table, also func(ctx c
 	var version uint64
 	err := t.m.Change(ctx, func(ctx context.Context, tx *txn.Txn, cat *Txn) error {
 		r := catalog.Table{ID: table.ID, Name: table.Name, Database: table.Database, Schema: table.Schema, Kind: table.Kind, Owner: table.Owner, Columns: table.Columns,
-			Indexes: table.Indexes, Locality: table.Locality, RegionColumn: table.RegionColumn, Zone: table.Zone, Protocol: table.Protocol, NextColumn: table.NextColumn, NextIndex: table.NextIndex,
-			NextConstr: table.NextConstr, Dropped: true, Reserved: true}
+			Indexes: table.Indexes, Locality: table.Locality, RegionColumn: table.RegionColumn, Zone: table.Zone, Protocol: table.Protocol, Ballots: table.Ballots, Gamma: table.Gamma,
+			NextColumn: table.NextColumn, NextIndex: table.NextIndex, NextConstr: table.NextConstr, Dropped: true, Reserved: true}
 		d := (&Descriptor{Table: &r}).clone()
 		if now := cat.Table(table.ID); now != nil {
 			if !now.Reserved {
