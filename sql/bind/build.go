@@ -8,7 +8,7 @@ import (
 // pg_constraint. The caller adds the sequences of serial columns (OwnsSequence), and the ReferencedBy of other tables.
 func (c *CreateTable) Descriptor(id, database, schema catalog.ID, owner string, oid func() catalog.ID) *catalog.Table {
 	t := &catalog.Table{ID: id, Version: 1, Name: c.Name.Name, Database: database, Schema: schema, Kind: catalog.KindTable, Owner: owner,
-		Locality: c.Locality, Protocol: c.Protocol, ImplicitPrimary: c.ImplicitPrimary, NextColumn: 1, NextIndex: 1, NextConstr: 1}
+		Locality: c.Locality, Protocol: c.Protocol, Ballots: c.Ballots, Gamma: c.Gamma, ImplicitPrimary: c.ImplicitPrimary, NextColumn: 1, NextIndex: 1, NextConstr: 1}
 	if len(c.Options) > 0 {
 		t.Options = c.Options
 	}

@@ -323,7 +323,16 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 		add(b.alterType(n, t, d.retyped))
 	case *tree.AlterTableSetStorageParams:
 		opts := map[string]string{}
+		var ballots catalog.Ballots
+		var gamma int
 		for _, p := range n.StorageParams {
+			if set := b.ballots(p.Key, constText(p.Value)); set != nil {
+				if b.policy(&ballots, &gamma, set) {
+					b.fail(sqlstate.InvalidParameterValue, nil, "parameter \"%s\" specified more than once", strings.ToLower(p.Key))
+				}
+				add(set)
+				continue
+			}
 			if strings.EqualFold(p.Key, catalog.InferRegion) {
 				add(&InferRegion{b.inferredBy(p)})
 				continue
@@ -346,6 +355,12 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 				continue
 			case strings.EqualFold(p, catalog.ProtocolOption):
 				add(&SetProtocol{})
+				continue
+			case strings.EqualFold(p, catalog.BallotsOption):
+				add(&SetBallots{})
+				continue
+			case strings.EqualFold(p, catalog.GammaOption):
+				add(&SetGamma{})
 				continue
 			case strings.EqualFold(p, catalog.SkipUniqueChecks) && t.SkipsUniqueChecks():
 				raise(sqlstate.New(sqlstate.FeatureNotSupported, "%s can't be turned off: rows of different regions may have the same keys", catalog.SkipUniqueChecks).

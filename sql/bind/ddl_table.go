@@ -100,6 +100,12 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 			b.mayName(ct, n.As())
 			continue
 		}
+		if set := b.ballots(p.Key, constText(p.Value)); set != nil {
+			if b.policy(&ct.Ballots, &ct.Gamma, set) {
+				b.fail(sqlstate.InvalidParameterValue, nil, "parameter \"%s\" specified more than once", strings.ToLower(p.Key))
+			}
+			continue
+		}
 		if strings.EqualFold(p.Key, catalog.InferRegion) {
 			if ct.InferRegion != "" {
 				b.fail(sqlstate.InvalidParameterValue, nil, "parameter \"%s\" specified more than once", catalog.InferRegion)

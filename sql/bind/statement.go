@@ -300,7 +300,10 @@ type CreateTable struct {
 	// Partitioning is that of the primary index.
 	Partitioning *catalog.Partitioning
 	Protocol     catalog.CommitProtocol
-	Notices      []Notice
+	// Ballots and Gamma are the table's policy of ballots, as far as it says one.
+	Ballots catalog.Ballots
+	Gamma   int
+	Notices []Notice
 	// Materialized is CREATE MATERIALIZED VIEW: its query's text is View, and it reads DependsOn.
 	Materialized bool
 	View         string
@@ -407,6 +410,9 @@ type (
 	SetOptions struct{ Options map[string]string }
 	// SetProtocol gives the table another commit protocol.
 	SetProtocol struct{ Protocol catalog.CommitProtocol }
+	// SetBallots says in which ballots the table's rows are written, and SetGamma how many classic ones follow a collision; zero: the table does not say it any more.
+	SetBallots struct{ Ballots catalog.Ballots }
+	SetGamma   struct{ Gamma int }
 	// InferRegion names the foreign key by which the regions of rows are found; empty: none.
 	InferRegion struct{ Constraint string }
 	// DropIdentity is ALTER COLUMN DROP IDENTITY.
@@ -448,6 +454,8 @@ func (*OwnerTo) alterAction()            {}
 func (*SetLocality) alterAction()        {}
 func (*SetOptions) alterAction()         {}
 func (*SetProtocol) alterAction()        {}
+func (*SetBallots) alterAction()         {}
+func (*SetGamma) alterAction()           {}
 func (*InferRegion) alterAction()        {}
 func (*DropIdentity) alterAction()       {}
 func (*AddIdentity) alterAction()        {}

@@ -2,6 +2,7 @@ package bind
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
@@ -216,6 +217,36 @@ func (b *builder) commitProtocol(name string) catalog.CommitProtocol {
 			WithHint("Without the parameter the table has the protocol \"leader\"."))
 	}
 	return p
+}
+
+// ballots reads the storage parameters that say in which ballots rows are written; nil: it is another one.
+func (b *builder) ballots(name, value string) AlterAction {
+	switch {
+	case strings.EqualFold(name, catalog.BallotsOption):
+		k, err := catalog.ParseBallots(strings.ToLower(value))
+		if err != nil {
+			raise(sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for enum option \"%s\": %s", catalog.BallotsOption, value).
+				WithHint("Valid values are \"fast\", \"classic\", \"gamma\", and \"learned\"."))
+		}
+		return &SetBallots{k}
+	case strings.EqualFold(name, catalog.GammaOption):
+		check(checkParameter([]parameter{{name: catalog.GammaOption, min: catalog.MinGamma, max: catalog.MaxGamma}}, catalog.GammaOption, value))
+		v, err := strconv.ParseFloat(value, 64)
+		check(err)
+		return &SetGamma{int(v)}
+	}
+	return nil
+}
+
+// policy adds what a parameter says to a policy; twice: that is there already.
+func (b *builder) policy(ballots *catalog.Ballots, gamma *int, set AlterAction) (twice bool) {
+	switch a := set.(type) {
+	case *SetBallots:
+		twice, *ballots = *ballots != catalog.UnsaidBallots, a.Ballots
+	case *SetGamma:
+		twice, *gamma = *gamma != 0, a.Gamma
+	}
+	return twice
 }
 
 // mayName refuses a commit protocol of a table that is no ordinary one.

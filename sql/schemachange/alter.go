@@ -201,6 +201,12 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 		return nil
 	case *bind.SetProtocol:
 		return c.setProtocol(t, a.Protocol)
+	case *bind.SetBallots:
+		t.Ballots = a.Ballots
+		return nil
+	case *bind.SetGamma:
+		t.Gamma = a.Gamma
+		return nil
 	case *bind.InferRegion:
 		if a.Constraint == "" {
 			t.InferRegion = 0

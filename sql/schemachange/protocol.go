@@ -162,8 +162,28 @@ func (c *change) underProtocol(s *bind.AlterTable) error {
 	if t == nil || t.Kind != catalog.KindTable {
 		return nil
 	}
-	sets := slices.ContainsFunc(s.Actions, func(a bind.AlterAction) bool { _, ok := a.(*bind.SetProtocol); return ok })
-	if sets && len(s.Actions) > 1 {
+	sets, others := false, 0
+	then := catalog.Table{Name: t.Name, Protocol: t.Protocol, Ballots: t.Ballots, Gamma: t.Gamma}
+	policy := false
+	for _, action := range s.Actions {
+		switch a := action.(type) {
+		case *bind.SetBallots:
+			policy, then.Ballots = true, a.Ballots
+			continue
+		case *bind.SetGamma:
+			policy, then.Gamma = true, a.Gamma
+			continue
+		case *bind.SetProtocol:
+			sets, then.Protocol = true, a.Protocol
+		}
+		others++
+	}
+	if policy {
+		if err := fitsBallots(&then); err != nil {
+			return err
+		}
+	}
+	if sets && others > 1 {
 		return sqlstate.New(sqlstate.FeatureNotSupported, "%s can't be changed together with other actions", catalog.ProtocolOption).
 			WithHint("Use a statement of its own for each.")
 	}
@@ -198,6 +218,25 @@ func (c *change) underProtocol(s *bind.AlterTable) error {
 				return refuse("a change of type that rewrites rows")
 			}
 		}
+	}
+	return nil
+}
+
+// fitsBallots refuses a policy of ballots of a table, as it will be, that would mean nothing.
+func fitsBallots(t *catalog.Table) error {
+	ballots, _ := t.BallotPolicy()
+	switch {
+	case t.Ballots == catalog.UnsaidBallots && t.Gamma == 0:
+	case t.Protocol != catalog.CommitProtocol(kv.FastPaxos):
+		option := catalog.BallotsOption
+		if t.Ballots == catalog.UnsaidBallots {
+			option = catalog.GammaOption
+		}
+		return sqlstate.New(sqlstate.InvalidObjectDefinition, "%s means nothing to table \"%s\", whose commit protocol is %s", option, t.Name, t.Protocol).
+			WithHint("Set %s = '%s' in the same statement, or leave out %s.", catalog.ProtocolOption, kv.FastPaxos, option)
+	case t.Gamma != 0 && !ballots.Counts():
+		return sqlstate.New(sqlstate.InvalidParameterValue, "%s means nothing to table \"%s\", whose %s are '%s'", catalog.GammaOption, t.Name, catalog.BallotsOption, ballots).
+			WithHint("Set %s = '%s' or '%s', or leave out %s; RESET (%[4]s) removes it from a table.", catalog.BallotsOption, catalog.GammaBallots, catalog.LearnedBallots, catalog.GammaOption)
 	}
 	return nil
 }
@@ -247,6 +286,10 @@ func (c *change) setProtocol(t *catalog.Table, to catalog.CommitProtocol) error 
 	next.Protocol = to
 	if err := c.fitsProtocol(&next, d.Database); err != nil {
 		return err
+	}
+	if to != catalog.CommitProtocol(kv.FastPaxos) && (t.Ballots != catalog.UnsaidBallots || t.Gamma != 0) {
+		t.Ballots, t.Gamma = catalog.UnsaidBallots, 0
+		c.noticef(sqlstate.SuccessfulCompletion, "%s and %s of table \"%s\" are reset, because they belong to the commit protocol %s", catalog.BallotsOption, catalog.GammaOption, t.Name, kv.FastPaxos)
 	}
 	if t.Protocol = to; c.isNew(t) {
 		return c.reserve(t)

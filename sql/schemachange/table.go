@@ -159,6 +159,9 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 			}
 		}
 	}
+	if err := fitsBallots(t); err != nil {
+		return "", err
+	}
 	if err := c.fitsProtocol(t, db); err != nil {
 		return "", err
 	}

@@ -568,13 +568,30 @@ func options(t *catalog.Table) string {
 	for _, k := range slices.Sorted(maps.Keys(t.Options)) {
 		out = append(out, k+"="+t.Options[k])
 	}
-	if t.Protocol != 0 {
-		out = append(out, catalog.ProtocolOption+"='"+t.Protocol.String()+"'")
+	for _, o := range protocolOptions(t) {
+		if o[0] != catalog.GammaOption {
+			o[1] = "'" + o[1] + "'"
+		}
+		out = append(out, o[0]+"="+o[1])
 	}
 	if k := t.Inferred(); k != nil {
 		out = append(out, catalog.InferRegion+"="+Quote(k.Name))
 	}
 	return strings.Join(out, ", ")
+}
+
+// protocolOptions are the names and values of the storage parameters that say how a table's writes are committed.
+func protocolOptions(t *catalog.Table) (out [][2]string) {
+	if t.Protocol != 0 {
+		out = append(out, [2]string{catalog.ProtocolOption, t.Protocol.String()})
+	}
+	if t.Ballots != catalog.UnsaidBallots {
+		out = append(out, [2]string{catalog.BallotsOption, t.Ballots.String()})
+	}
+	if t.Gamma != 0 {
+		out = append(out, [2]string{catalog.GammaOption, strconv.Itoa(t.Gamma)})
+	}
+	return out
 }
 
 // database finds a database by its identity; nil if there is none.

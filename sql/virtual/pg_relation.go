@@ -131,8 +131,8 @@ func pgClass(r *reading) error {
 		for _, k := range slices.Sorted(maps.Keys(t.Options)) {
 			options = append(options, k+"="+t.Options[k])
 		}
-		if t.Protocol != 0 {
-			options = append(options, catalog.ProtocolOption+"="+t.Protocol.String())
+		for _, o := range protocolOptions(t) {
+			options = append(options, o[0]+"="+o[1])
 		}
 		if k := t.Inferred(); k != nil {
 			options = append(options, catalog.InferRegion+"="+k.Name)
