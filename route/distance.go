@@ -143,6 +143,56 @@ func (s *Sender) Quorums(span keys.Span) (out []Quorums) {
 	return out
 }
 
+// Masters is what a commit takes if masters at the leaseholders of its ranges decide about it.
+type Masters struct {
+	// Trip is the way to the leaseholder, and from there to a majority, as far as that is known (Distance.Quorum), of the range where that is longest; Rounds is how many of
+	// the two are far.
+	Trip   time.Duration
+	Rounds int
+	// Regions are the leaseholders', as far as they are known, and Far those of them that are far.
+	Regions, Far []string
+}
+
+// Masters measures the ranges of a span whose commits need no leaseholder, as Distance does: it asks the cache alone.
+func (s *Sender) Masters(span keys.Span) (m Masters) {
+	l := s.cache.load()
+	i := sort.Search(len(l), func(i int) bool { return span.Start.Less(l[i].desc.End) })
+	for n := 0; i < len(l) && l[i].desc.Start.Less(span.End) && n < maxMeasured; i, n = i+1, n+1 {
+		if _, ok := s.quorums(l[i].desc); ok {
+			m.add(s, l[i])
+		}
+	}
+	return m
+}
+
+// add adds a range. As long as its leaseholder is not known, the nearest voter counts, which would be asked first.
+func (m *Masters) add(s *Sender, e *entry) {
+	at := e.leaseholder()
+	region := s.region(at)
+	if at != 0 && region != "" && !slices.Contains(m.Regions, region) {
+		m.Regions = append(m.Regions, region)
+	}
+	if at == 0 {
+		var nearest time.Duration
+		for _, r := range e.desc.Replicas {
+			if trip := s.trip(r.Node); r.Type.Votes() && (at == 0 || trip < nearest) {
+				at, nearest = r.Node, trip
+			}
+		}
+		region = s.region(at)
+	}
+	wait, rounds := s.trip(at), 0
+	if wait > WideArea {
+		if rounds++; !slices.Contains(m.Far, region) {
+			m.Far = append(m.Far, region)
+		}
+	}
+	if q, wide := s.quorum(e.desc, at); wide {
+		wait, rounds = wait+q, rounds+1
+	}
+	m.Trip, m.Rounds = max(m.Trip, wait), max(m.Rounds, rounds)
+}
+
 // masterRounds are those of a commit whose proposals no fast quorum can answer: the master's question, at the same time as the proposals, and what it has decided.
 const masterRounds = 2
 

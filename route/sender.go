@@ -234,6 +234,24 @@ func (s *Sender) Range(ctx context.Context, k keys.Key, fresh bool) (kv.RangeInf
 	return info, nil
 }
 
+// Leaseholder is the node with the lease of the range that contains k, as this gateway has last heard. It asks the range if it has not: reads and writes of a range that
+// commits without its leaseholder never meet it.
+func (s *Sender) Leaseholder(ctx context.Context, k keys.Key) (kv.NodeID, error) {
+	info, err := s.Range(ctx, k, false)
+	if err != nil || info.Leaseholder.Node != 0 {
+		return info.Leaseholder.Node, err
+	}
+	resp, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.RangeInfoRequest{Key: k}}})
+	if err != nil {
+		return 0, err
+	}
+	got, _ := resp.Responses[0].(*kv.RangeInfoResponse)
+	if got == nil {
+		return 0, nil
+	}
+	return got.Leaseholder, nil
+}
+
 // Fresh reads the index: the range that contains k, and those after it that come with the same answer.
 func (s *Sender) Fresh(ctx context.Context, k keys.Key) ([]kv.RangeInfo, error) {
 	k = keys.Addr(k)

@@ -17,8 +17,11 @@ func (r ranges) Distances() opt.Region {
 	if router == nil || !router.Far() {
 		return opt.Region{}
 	}
-	return opt.Region{Distance: func(p opt.Place) opt.Distance {
-		micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+	return opt.Region{Masters: func(p opt.Place) opt.Masters {
+		m := router.Masters(placeSpan(p))
+		return opt.Masters{Micros: micros(m.Trip), Rounds: m.Rounds, Regions: m.Regions, Far: m.Far}
+	}, Distance: func(p opt.Place) opt.Distance {
 		at := route.AtNearest
 		switch {
 		case p.Snapshot:
@@ -57,16 +60,24 @@ func quorums(d *kv.RangeDescriptor) (route.Quorums, bool) {
 const maxLocated = 32
 
 // Locate implements session.Ranges.
-func (r ranges) Locate(ctx context.Context, p opt.Place) error {
+func (r ranges) Locate(ctx context.Context, p opt.Place, masters bool) error {
 	router := r.n.router
 	span := placeSpan(p)
 	for k, n := span.Start, 0; k.Less(span.End) && n < maxLocated; n++ {
-		if !router.Distance(keys.Span{Start: k, End: span.End}).Unknown {
+		if !masters && !router.Distance(keys.Span{Start: k, End: span.End}).Unknown {
 			return nil
 		}
 		info, err := router.Range(ctx, k, false)
 		if err != nil {
 			return err
+		}
+		if masters && info.Leaseholder.Node == 0 {
+			limit, cancel := r.n.host.Clock.WithTimeout(ctx, askRange)
+			_, err := router.Leaseholder(limit, k)
+			cancel()
+			if err != nil && ctx.Err() != nil {
+				return ctx.Err()
+			}
 		}
 		k = info.Desc.End
 	}

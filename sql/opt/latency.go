@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"meridian/encoding"
 	"meridian/sql/catalog"
@@ -17,6 +18,8 @@ import (
 type Region struct {
 	// Distance is that of the rows of an index, or a part of them; nil: all are near. It is called often and must not wait.
 	Distance func(Place) Distance
+	// Masters is the commit of rows in classic ballots; nil: as if it took no time. Only predictions use it.
+	Masters func(Place) Masters
 	// Gateway is the region of the gateway, if it has one, and Checks tells what a mutation looks for before it writes; nil: nothing. Only predictions
 	// use them.
 	Gateway string
@@ -65,6 +68,15 @@ type Distance struct {
 	Commit        float64
 	CommitRounds  int
 	CommitRegions []string
+}
+
+// Masters is a commit in ranges without leaseholders about which masters, near the leaseholders all the same, decide.
+type Masters struct {
+	// Micros is how long it takes, in so many requests to other regions, one after the other.
+	Micros float64
+	Rounds int
+	// Regions are the masters', as far as they are known, and Far those of them that are far.
+	Regions, Far []string
 }
 
 // Quorums are the sizes of the quorums of ranges that commit without leaseholders. Reading is how many replicas a read at a timestamp asks.
@@ -316,6 +328,34 @@ type CommitTrip struct {
 	Table  *catalog.Table
 	Rounds int
 	Micros float64
+	// Masters are the regions in which masters decide, if the table's ballots are classic, as far as they are known.
+	Masters []string
+}
+
+// Classic reports whether masters decide about all writes of the table's rows.
+func (c *CommitTrip) Classic() bool {
+	b, _ := c.Table.BallotPolicy()
+	return b == catalog.ClassicBallots
+}
+
+// Policy says in which ballots the table's rows are written; empty if they are fast.
+func (c *CommitTrip) Policy() string {
+	b, gamma := c.Table.BallotPolicy()
+	switch b {
+	case catalog.ClassicBallots:
+		switch len(c.Masters) {
+		case 0:
+			return "classic, master at the leaseholder"
+		case 1:
+			return "classic, master in " + c.Masters[0] + " (leaseholder)"
+		}
+		return "classic, masters in " + strings.Join(c.Masters, ", ") + " (leaseholders)"
+	case catalog.GammaBallots:
+		return fmt.Sprintf("gamma, %d classic ballots after a collision", gamma)
+	case catalog.LearnedBallots:
+		return "learned, classic ballots for hot rows"
+	}
+	return ""
 }
 
 // Text is the number of rounds, or the least and the greatest: "0 to 1".
@@ -413,7 +453,7 @@ func (t trip) beyond(x trip) trip {
 }
 
 // commit notes a commit in a table without leaseholders.
-func (x *predictor) commit(t *catalog.Table, c trip) {
+func (x *predictor) commit(t *catalog.Table, c trip, masters []string) {
 	if t.Protocol == 0 {
 		return
 	}
@@ -421,6 +461,7 @@ func (x *predictor) commit(t *catalog.Table, c trip) {
 	if i < 0 {
 		i, x.tables = len(x.tables), append(x.tables, CommitTrip{Table: t})
 	}
+	x.tables[i].Masters = union(x.tables[i].Masters, masters)
 	x.tables[i].Rounds, x.tables[i].Micros = max(x.tables[i].Rounds, int(c.rounds)), max(x.tables[i].Micros, c.micros)
 }
 
@@ -698,7 +739,7 @@ func (x *predictor) nearFirst(n Node) bool {
 // commits. first is the value of the
 // primary index's first column, if it is the same for all rows and known.
 func (x *predictor) writes(t *catalog.Table, first []byte) (far trip) {
-	x.commit(t, trip{})
+	x.commit(t, trip{}, nil)
 	if x.region.Distance == nil {
 		return trip{}
 	}
@@ -710,9 +751,13 @@ func (x *predictor) writes(t *catalog.Table, first []byte) (far trip) {
 		}
 		d := x.region.Distance(p)
 		if d.CommitRounds > 0 { // else the change of the table's protocol has not come to it
+			var masters []string
 			c := commitTrip(d)
-			x.commit(t, c)
 			d.Regions = d.CommitRegions
+			if b, _ := t.BallotPolicy(); b == catalog.ClassicBallots {
+				c, masters, d.Regions = x.classic(p)
+			}
+			x.commit(t, c, masters)
 			x.commits = x.commits.farther(x.asks(t, d, c))
 			continue
 		}
@@ -720,6 +765,18 @@ func (x *predictor) writes(t *catalog.Table, first []byte) (far trip) {
 		far, x.led = far.farther(w), x.led.farther(w)
 	}
 	return far
+}
+
+// classic is a commit by masters at the leaseholders, with the masters' regions and those of them that are far.
+func (x *predictor) classic(p Place) (t trip, regions, far []string) {
+	if x.region.Masters == nil {
+		return t, nil, nil
+	}
+	m := x.region.Masters(p)
+	if m.Rounds > 0 {
+		t = sure(float64(m.Rounds), m.Micros)
+	}
+	return t, m.Regions, m.Far
 }
 
 // firstOrdinal is the place of the first column of a table's primary key.

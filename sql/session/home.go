@@ -188,7 +188,7 @@ func (a *asked) measured(ctx context.Context, t *catalog.Table) (away []string, 
 		return nil, false, nil
 	}
 	at := opt.Place{Table: t.ID}
-	if err := a.h.s.srv.Ranges.Locate(ctx, at); err != nil {
+	if err := a.h.s.srv.Ranges.Locate(ctx, at, false); err != nil {
 		return nil, false, err
 	}
 	d := far.Distance(at)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,12 +37,13 @@ func (s *Session) predict(ctx context.Context, p *plan.Plan, params []types.Datu
 		return physical.Predict(region), false, nil
 	}
 	var places []opt.Place
-	physical.Predict(opt.Region{Gateway: s.srv.Region, Checks: p.Program.Checks, Params: params, Distance: func(at opt.Place) opt.Distance {
+	first := physical.Predict(opt.Region{Gateway: s.srv.Region, Checks: p.Program.Checks, Params: params, Distance: func(at opt.Place) opt.Distance {
 		places = append(places, at)
 		return opt.Distance{}
 	}})
 	for _, at := range places {
-		if err := s.srv.Ranges.Locate(ctx, at); err != nil {
+		masters := slices.ContainsFunc(first.Commits, func(c opt.CommitTrip) bool { return c.Table.ID == at.Table && c.Classic() })
+		if err := s.srv.Ranges.Locate(ctx, at, masters); err != nil {
 			return x, false, err
 		}
 	}
@@ -137,12 +139,27 @@ func (s *Session) explainCommits(ctx context.Context, commits []opt.CommitTrip, 
 	var list [][]field
 	for _, c := range commits {
 		at := opt.Place{Table: c.Table.ID}
-		if err := s.srv.Ranges.Locate(ctx, at); err != nil {
+		if err := s.srv.Ranges.Locate(ctx, at, false); err != nil {
 			return nil, nil, err
 		}
 		text, one := c.Table.Protocol.String(), []field{{"Relation Name", c.Table.Name}, {"Commit Protocol", c.Table.Protocol.String()}}
+		ballots, gamma := c.Table.BallotPolicy()
+		if p := c.Policy(); p != "" {
+			text += "; " + p
+		}
+		one = append(one, field{"Ballots", ballots.String()})
+		if ballots.Counts() {
+			one = append(one, field{"Gamma", wholeNumber(int64(gamma))})
+		}
+		if c.Classic() && len(c.Masters) > 0 {
+			one = append(one, field{"Masters", c.Masters})
+		}
 		for _, q := range s.srv.Ranges.Quorums(at) {
-			text += fmt.Sprintf("; fast quorum %d of %d, classic %d of %d", q.Fast, q.Replicas, q.Classic, q.Replicas)
+			if c.Classic() {
+				text += fmt.Sprintf("; quorum %d of %d", q.Classic, q.Replicas)
+			} else {
+				text += fmt.Sprintf("; fast quorum %d of %d, classic %d of %d", q.Fast, q.Replicas, q.Classic, q.Replicas)
+			}
 			one = append(one, field{"Replicas", wholeNumber(int64(q.Replicas))}, field{"Fast Quorum", wholeNumber(int64(q.Fast))},
 				field{"Classic Quorum", wholeNumber(int64(q.Classic))})
 		}

@@ -30,8 +30,9 @@ type Ranges interface {
 	Region(n kv.NodeID) string
 	// Distances are those of rows from this node, as far as it knows them without asking; the zero value if no node is far.
 	Distances() opt.Region
-	// Locate finds the ranges of rows, as their first reader would, so that Distances knows them.
-	Locate(ctx context.Context, p opt.Place) error
+	// Locate finds the ranges of rows, as their first reader would, so that Distances knows them. masters: and those of their leaseholders that nobody here has asked for
+	// anything, as far as they answer.
+	Locate(ctx context.Context, p opt.Place, masters bool) error
 	// Quorums are those of the rows' ranges that have no leaseholders, as far as this node knows them without asking, each size once.
 	Quorums(p opt.Place) []opt.Quorums
 	// Split makes a range begin at each key, and protects it from being merged. Unsplit ends that protection; where no range

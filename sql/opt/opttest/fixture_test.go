@@ -327,10 +327,11 @@ func (d *db) tableByID(id catalog.ID) *catalog.Table {
 
 // far is the distance of an index's rows that begin with a prefix.
 type far struct {
-	table  catalog.ID
-	index  catalog.IndexID
-	prefix []byte
-	d      opt.Distance
+	table   catalog.ID
+	index   catalog.IndexID
+	prefix  []byte
+	d       opt.Distance
+	masters opt.Masters
 }
 
 // setDistances reads the lines of the script's command.
@@ -373,8 +374,18 @@ func (d *db) setDistances(text string) {
 			}
 			if of == "commit" { // in one round, or in so many
 				at.d.Commit, at.d.CommitRounds, at.d.CommitRegions = q*1000, 1, []string{"quorum"}
-				if len(f) > 4 {
-					at.d.CommitRounds, _ = strconv.Atoi(strings.TrimPrefix(f[4], "rounds="))
+				for _, more := range f[4:] {
+					switch of, text, _ := strings.Cut(more, "="); of {
+					case "rounds":
+						at.d.CommitRounds, _ = strconv.Atoi(text)
+					case "classic": // by masters: milliseconds, rounds, and the masters' region
+						part := strings.Split(text, "/")
+						ms, _ := strconv.ParseFloat(part[0], 64)
+						at.masters.Micros, at.masters.Regions = ms*1000, part[2:]
+						if at.masters.Rounds, _ = strconv.Atoi(part[1]); at.masters.Rounds > 1 {
+							at.masters.Far = part[2:]
+						}
+					}
 				}
 			} else {
 				at.d.Quorum, at.d.WideQuorum = q*1000, true
@@ -388,7 +399,14 @@ func (d *db) region() opt.Region {
 	if d.far == nil {
 		return opt.Region{}
 	}
-	return opt.Region{Distance: func(p opt.Place) (out opt.Distance) {
+	return opt.Region{Masters: func(p opt.Place) (out opt.Masters) {
+		for _, f := range d.far {
+			if f.table == p.Table && f.index == p.Index {
+				out = f.masters
+			}
+		}
+		return out
+	}, Distance: func(p opt.Place) (out opt.Distance) {
 		for _, f := range d.far {
 			if f.table == p.Table && (p.Index == 0 || f.index == p.Index) &&
 				(len(p.Prefix) == 0 || bytes.HasPrefix(p.Prefix, f.prefix)) {

@@ -87,7 +87,16 @@ func TestPlans(t *testing.T) {
 			case "protocol":
 				var table string
 				td.ScanArgs(t, "table", &table)
-				d.tables[table].Protocol = catalog.CommitProtocol(kv.FastPaxos)
+				of := d.tables[table]
+				of.Protocol = catalog.CommitProtocol(kv.FastPaxos)
+				if td.HasArg("ballots") {
+					var word string
+					td.ScanArgs(t, "ballots", &word)
+					of.Ballots, _ = catalog.ParseBallots(word)
+				}
+				if td.HasArg("gamma") {
+					td.ScanArgs(t, "gamma", &of.Gamma)
+				}
 				return ""
 			case "plan":
 				p, err := d.plan(td.Input)
@@ -99,7 +108,11 @@ func TestPlans(t *testing.T) {
 					x := p.Predict(d.region())
 					head = fmt.Sprintf("rounds: %s, latency: %.0f ms, regions: %s, of: %s\n", x.Text(), x.Micros/1000, strings.Join(x.Regions, ", "), x.Of)
 					for _, c := range x.Commits {
-						head += fmt.Sprintf("commit of %s: %d rounds, %.0f ms\n", c.Table.Name, c.Rounds, c.Micros/1000)
+						policy := c.Policy()
+						if policy != "" {
+							policy += "; "
+						}
+						head += fmt.Sprintf("commit of %s: %s%d rounds, %.0f ms\n", c.Table.Name, policy, c.Rounds, c.Micros/1000)
 					}
 				}
 				return head + strings.Join(opt.Explain(p, opt.ExplainOptions{Costs: td.HasArg("costs"), Verbose: td.HasArg("verbose")}), "\n") + "\n"
