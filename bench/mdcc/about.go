@@ -43,8 +43,8 @@ take one to three pieces of three items, chosen uniformly, in one transaction of
 - **Multi** and **2PC** are protocols of comparison (''bench/mdcc/rivals.go''). Multi has a master for each record, a fifth of them in each region. The master asks the replicas, learns from a majority of them, and answers, so
   that a client in another region waits for two round trips. It rejects an option if another one is outstanding. 2PC locks the records at all replicas in its first phase; nobody waits for a lock.
 
-**Departures.** Thirty seconds instead of three minutes, and one node in each region instead of two. The paper chooses stocks at random without saying in which bounds. Not in Meridian yet, and so not measured: a master
-that stays in a place (therefore Multi is not the engine), and the paper's policy that keeps the next 100 instances of a record classic after a collision (gamma). Here the gateway that met the
+**Departures.** Thirty seconds instead of three minutes, and one node in each region instead of two. The paper chooses stocks at random without saying in which bounds. Not measured: masters
+that stay in a place (so Multi is not the engine), and the paper's policy that keeps the next 100 instances of a record classic after a collision (gamma). Here the gateway that met the
 collision is the record's master until it has decided, and opens the record to all again. When replicas have promised 16 MiB of a range, its generation is folded, and commits wait for that: these are among
 the longest latencies.
 `
@@ -54,7 +54,7 @@ const aboutFigure6 = `
 
 **Setup.** The micro benchmark of [figure 5](figure5.md), but 90 % of the accesses go to a hot spot, which is 2 to 90 % of the items. A purchase that is aborted is not tried again; its client goes on with another one.
 
-**Departures.** Ten seconds instead of three minutes; numbers are per minute. Neither the paper's policy (gamma) nor one that learns is in Meridian yet: hot records are opened to
+**Departures.** Ten seconds instead of three minutes; numbers are per minute. The table has fast ballots (''fast_paxos_ballots''): a record is opened to
 all after each collision. Multi rejects an option at once if another one is outstanding, where the paper's seems to let some of them wait.
 Stocks are between 100 and 1,000, of which the hottest items lose some hundred in ten seconds, so few records come near their limit; the paper does not say how near its own were.
 `

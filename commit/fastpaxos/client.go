@@ -104,6 +104,10 @@ type Client struct {
 	reigns map[string]*reign
 	// turns are those at hot rows.
 	turns turns
+	// followed are the masters that records are thought to have elsewhere.
+	followed map[string]follows
+	// sweeping says that somebody looks after masters that rest.
+	sweeping bool
 	// settled are states of records that masters here have had learned.
 	settled memory
 	// finishing are transactions that are being finished here.
@@ -120,7 +124,7 @@ func NewClient(o ClientOptions) *Client {
 	if o.Columns == nil {
 		o.Columns = noColumns{}
 	}
-	return &Client{o: o, own: map[string]Value{}, unshown: map[string][]*Request{}, provisional: map[kv.TxnID]map[string]Option{}, finishing: map[Name]bool{}, mending: map[string]bool{}, reigns: map[string]*reign{}, turns: newTurns()}
+	return &Client{o: o, own: map[string]Value{}, unshown: map[string][]*Request{}, provisional: map[kv.TxnID]map[string]Option{}, finishing: map[Name]bool{}, mending: map[string]bool{}, reigns: map[string]*reign{}, turns: newTurns(), followed: map[string]follows{}}
 }
 
 type noColumns struct{}
@@ -398,6 +402,8 @@ type attempt struct {
 	marks []clock.Timestamp
 	// masters counts records that needed a master.
 	masters int
+	// tried says that the master that a record was thought to have has been asked.
+	tried []bool
 }
 
 type blocker struct {
@@ -406,7 +412,7 @@ type blocker struct {
 }
 
 func (c *Client) attempt(options []Option) *attempt {
-	return &attempt{c: c, wake: make(chan struct{}, 1), commit: NewCommit(options, Quorums{}), at: make([]place, len(options)), marks: make([]clock.Timestamp, len(options))}
+	return &attempt{c: c, wake: make(chan struct{}, 1), commit: NewCommit(options, Quorums{}), at: make([]place, len(options)), marks: make([]clock.Timestamp, len(options)), tried: make([]bool, len(options))}
 }
 
 // marked notes that an option was rejected because of a promise to a reader.
@@ -458,6 +464,9 @@ func (a *attempt) run(ctx context.Context) (Verdict, error) {
 			case <-ctx.Done():
 				return Undecided, ctx.Err()
 			}
+		}
+		if is, ks = a.direct(ctx, is, ks); len(is) == 0 {
+			continue
 		}
 		groups, descs, err := c.grouped(ctx, ks)
 		if err != nil {
@@ -573,14 +582,43 @@ func (a *attempt) question(is []int) *question {
 	return u
 }
 
+// direct asks the masters that records are thought to have (fastpaxos.FP55), and gives the options of others.
+func (a *attempt) direct(ctx context.Context, is []int, ks []keys.Key) (rest []int, of []keys.Key) {
+	rest, of = is[:0], ks[:0]
+	for j, i := range is {
+		// An outcome that the replicas have to be told before goes with the proposal.
+		if !a.tried[i] && (a.before == nil || a.before[i] == nil) {
+			a.tried[i] = true
+			if to, ok := a.c.master(ctx, ks[j]); ok {
+				a.mu.Lock()
+				a.commit.polls[i].master = true
+				a.petition(i, petition{direct: true}, to)
+				a.mu.Unlock()
+				continue
+			}
+		}
+		rest, of = append(rest, i), append(of, ks[j])
+	}
+	return rest, of
+}
+
 // master has a master decide about an option (fastpaxos.FP21).
 func (a *attempt) master(i int) {
+	known := a.commit.polls[i].promised
+	if !known.Open() && a.c.policy(a.commit.Key(i)).Ballots != FastBallots {
+		a.c.follow(a.commit.Key(i), known)
+	}
+	a.petition(i, petition{}, known)
+}
+
+func (a *attempt) petition(i int, p petition, known Ballot) {
 	a.masters++
-	k, o, known := a.commit.Key(i), a.commit.options[i], a.commit.polls[i].promised
+	k := a.commit.Key(i)
+	p.o = a.commit.options[i]
 	if !a.c.o.Host.Group.Go(func(ctx context.Context) {
 		ctx, cancel := a.c.o.Host.Clock.WithTimeout(ctx, background)
 		defer cancel()
-		l, err := a.c.ruleAfter(ctx, k, petition{o: o}, known)
+		l, err := a.c.ruleAfter(ctx, k, p, known)
 		a.mu.Lock()
 		if err == nil && l.Blocker != nil {
 			a.blockers = append(a.blockers, blocker{k, l.Blocker})

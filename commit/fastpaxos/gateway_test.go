@@ -216,6 +216,7 @@ type outcome struct {
 func playWorld(t *testing.T, seed uint64, mistake string) (committed int, err error) {
 	const rows = 6
 	w := newLab(seed, "k2", "k4")
+	w.politics(seed / 3)
 	w.loss, w.jitter, w.mistake = []float64{0, 0.02, 0.1, 0.3}[seed%4], []time.Duration{time.Millisecond, 30 * time.Millisecond}[seed%2], mistake
 	var mu sync.Mutex
 	var all []outcome

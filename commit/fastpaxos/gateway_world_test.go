@@ -55,6 +55,9 @@ type lab struct {
 	// mute replicas take messages in, and their answers are lost.
 	unheard time.Duration // when it is known that a replica is dead; set at the beginning
 	mute    bool
+	// policy is that of all records, and leader the node near which classic masters are, zero if nobody knows.
+	policy Policy
+	leader kv.NodeID
 }
 
 func newLab(seed uint64, borders ...string) *lab {
@@ -280,11 +283,19 @@ func (w *lab) gateway(seed uint64, id int) *gateway {
 	c := sim.NewClock()
 	g.host = &host.Host{Clock: c, Dice: sim.NewDice(seed, fmt.Sprint("gateway", id)), Group: host.NewGroup(g.ctx),
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
-	g.client = NewClient(ClientOptions{Sender: g, Clock: clock.New(c, clock.DefaultMaxOffset), Host: g.host, NodeID: func() kv.NodeID { return kv.NodeID(id) }, Columns: plain{}, Peers: g})
+	g.client = NewClient(ClientOptions{Sender: g, Clock: clock.New(c, clock.DefaultMaxOffset), Host: g.host, NodeID: func() kv.NodeID { return kv.NodeID(id) }, Columns: plain{}, Peers: g, Policy: func(keys.Key) Policy { return w.policy }})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.gateways[kv.NodeID(id)] = g
 	return g
+}
+
+// Leaseholder implements Leaders.
+func (g *gateway) Leaseholder(context.Context, keys.Key) (kv.NodeID, error) { return g.w.leader, nil }
+
+// politics has one world of four keep its records for other reasons than the others do: each policy, with masters near each of the gateways, or nowhere.
+func (w *lab) politics(seed uint64) {
+	w.policy, w.leader = Policy{Ballots: Ballots(seed % 4), Gamma: 1 + int(seed/4%7)}, kv.NodeID(seed/4%6)
 }
 
 // waver has messages take up to so much longer.

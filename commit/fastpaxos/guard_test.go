@@ -294,6 +294,7 @@ func TestFreshReads(t *testing.T) {
 func playFamilies(t *testing.T, seed uint64, mistake string) (referred, removed int, err error) {
 	const families = 3
 	w := newLab(seed, "c2", "d", "p2")
+	w.politics(seed / 3)
 	w.loss, w.jitter = []float64{0, 0.02, 0.1, 0.2}[seed%4], []time.Duration{time.Millisecond, 40 * time.Millisecond}[seed%2]
 	var mu sync.Mutex
 	var wg sync.WaitGroup

@@ -212,6 +212,7 @@ type event struct {
 
 func histories(t *testing.T, seed uint64) {
 	w := newLab(seed, "k3")
+	w.politics(seed / 3)
 	w.jitter = 20 * time.Millisecond
 	if seed%3 == 1 {
 		w.loss = 0.02

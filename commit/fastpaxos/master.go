@@ -90,8 +90,9 @@ type Master struct {
 	me   uint64
 	q    Quorums
 	cols Columns
-	// Gamma is how many options the master decides about before it opens the record to all again (§3.3.2).
+	// Gamma is how many options the master decides about before it opens the record to all again (§3.3.2). If judges is set, that is only so for a record that is hot.
 	gamma, left int
+	judges      bool
 	// generation is that of the range for which it was made; zero: it is not compared (fastpaxos.FP68).
 	generation uint64
 
@@ -171,8 +172,16 @@ func (m *Master) Learned() []Learned {
 	return l
 }
 
+// Idle reports whether the master keeps the record, and nothing is wanted of it: a classic quorum has accepted its state.
+func (m *Master) Idle() bool {
+	return m.phase == ruling && !m.ballot.Fast && len(m.wants) == 0 && len(m.acks) >= m.q.Classic
+}
+
 // Request is what all acceptors are to be asked, nil if nothing.
 func (m *Master) Request() *Request {
+	if m.Idle() {
+		return nil
+	}
 	switch m.phase {
 	case preparing:
 		return &Request{Kind: Prepare, Key: m.key, Ballot: m.ballot, Generation: m.generation}
@@ -283,6 +292,9 @@ func (m *Master) begin() {
 	started(state)
 	state.Promised, state.Accepted, state.Sequence = m.ballot, m.ballot, 0
 	m.phase, m.state, m.sequence, m.left = ruling, state, 0, m.gamma
+	if m.judges && !m.hot() {
+		m.left = 0
+	}
 	for i := range free {
 		m.decide(&free[i])
 	}
@@ -428,11 +440,61 @@ func (m *Master) Open() {
 	}
 }
 
-// Ended takes in the outcome of an option's transaction.
-func (m *Master) Ended(o *Option, committed bool) {
-	if m.phase == ruling {
-		s := m.state.Clone()
-		s.end(o, committed)
-		m.state = s
+// Take has the master begin a ballot though nothing is wanted, and keep the record for as many options as gamma says.
+func (m *Master) Take() {
+	if m.phase == resting {
+		m.prepare()
 	}
+}
+
+// hot reports whether the state, and what is wanted, show so many options of late that a fast ballot would probably collide again.
+func (m *Master) hot() bool {
+	var at []clock.Timestamp
+	for i := range m.state.Recent {
+		at = append(at, m.state.Recent[i].At)
+	}
+	for i := range m.state.Votes {
+		at = append(at, m.state.Votes[i].At)
+	}
+	for i := range m.wants {
+		if w := &m.wants[i]; !w.mark && m.state.vote(w.Name) == nil {
+			at = append(at, w.At)
+		}
+	}
+	if len(at) < hotOptions {
+		return false
+	}
+	slices.SortFunc(at, clock.Timestamp.Compare)
+	return at[len(at)-1].Wall-at[len(at)-hotOptions].Wall <= int64(hotWithin)
+}
+
+// Release has the master open the record, as soon as nothing is wanted of it.
+func (m *Master) Release() {
+	m.left = 0
+	m.Open()
+}
+
+// Refresh takes in the versions and outcomes that a replica knows, and begins to count bounds from the value that they come to, as a ballot does: the next state that is proposed has no options
+// more than those that have not ended, however long the ballot lasts. A classic quorum has accepted the present state, so updates up to its Closed become a version (fastpaxos.FP7).
+func (m *Master) Refresh(r *Record) {
+	if m.phase != ruling || m.ballot.Fast || len(m.acks) < m.q.Classic {
+		return
+	}
+	s := m.state.Clone()
+	s.learn(r)
+	s.catchUp()
+	if n := len(s.Recent); n > fewEnded {
+		s.Forget(s.Recent[n-1].At.Add(-remembered))
+	}
+	fold(s, m.cols)
+	started(s)
+	m.state, m.decided = s, len(s.Votes)
+}
+
+// open is how many options of the state have not ended, as far as the master knows.
+func (m *Master) open() int {
+	if m.state == nil {
+		return 0
+	}
+	return len(m.state.Votes)
 }

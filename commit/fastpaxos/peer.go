@@ -47,6 +47,8 @@ type Ask struct {
 	Mark bool
 	// Ballot is the latest one that the asking gateway has heard of.
 	Ballot Ballot
+	// Direct says that the record's replicas have not been asked: it is thought to have a master at the asked gateway.
+	Direct bool
 	// Number names a turn among those of its gateway.
 	Number uint64
 	// Rival is the node whose transaction was faster, zero if that is not known.
@@ -59,8 +61,10 @@ type Ask struct {
 type Told struct {
 	// Learned is the decision, Undecided if it takes longer than a gateway waits for another one.
 	Learned Learned
-	// Ballot, if it is not zero, is a later one of a master elsewhere.
+	// Ballot, if it is not zero, is a later one of a master elsewhere. Its round is zero if only the master's node is known.
 	Ballot Ballot
+	// Open says that the record has no master: a direct petition is to be proposed to its replicas. Yours says that the asking gateway writes the record most, and is to be its master from now on.
+	Open, Yours bool
 	// Granted answers Turn and Held: it is the gateway's turn. Waiting: others wait for theirs, or it has to ask again.
 	Granted, Waiting bool
 	// At is the version that was committed in the turn before, as far as that is known.
@@ -72,7 +76,7 @@ func (q *Ask) Append(b []byte) []byte {
 	b = wire.Bytes(wire.Uint(b, 1, uint64(q.Kind)), 2, q.Key)
 	b = wire.Bool(message(b, 3, q.Option.append), 4, q.Prevent)
 	b = wire.Uint(wire.Fixed64(message(b, 5, q.Ballot.append), 6, q.Number), 7, uint64(q.Rival))
-	return wire.Timestamp(wire.Bool(b, 8, q.Mark), 9, q.At)
+	return wire.Bool(wire.Timestamp(wire.Bool(b, 8, q.Mark), 9, q.At), 10, q.Direct)
 }
 
 func readAsk(r *wire.Reader, q *Ask) {
@@ -96,6 +100,8 @@ func readAsk(r *wire.Reader, q *Ask) {
 			q.Mark = r.Bool()
 		case 9:
 			q.At = r.Timestamp()
+		case 10:
+			q.Direct = r.Bool()
 		default:
 			r.Skip()
 		}
@@ -143,7 +149,8 @@ func readLearned(r *wire.Reader, l *Learned) {
 // Append adds the fields of an answer.
 func (a *Told) Append(b []byte) []byte {
 	b = message(message(b, 1, a.Learned.append), 2, a.Ballot.append)
-	return wire.Timestamp(wire.Bool(wire.Bool(b, 3, a.Granted), 4, a.Waiting), 5, a.At)
+	b = wire.Timestamp(wire.Bool(wire.Bool(b, 3, a.Granted), 4, a.Waiting), 5, a.At)
+	return wire.Bool(wire.Bool(b, 6, a.Open), 8, a.Yours)
 }
 
 func readTold(r *wire.Reader, a *Told) {
@@ -159,6 +166,10 @@ func readTold(r *wire.Reader, a *Told) {
 			a.Waiting = r.Bool()
 		case 5:
 			a.At = r.Timestamp()
+		case 6:
+			a.Open = r.Bool()
+		case 8:
+			a.Yours = r.Bool()
 		default:
 			r.Skip()
 		}
@@ -219,9 +230,18 @@ func (c *Client) Serve(ctx context.Context, from kv.NodeID, msg []byte) ([]byte,
 	case Decide:
 		ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, patience)
 		defer cancel()
+		if to := c.handedTo(q.Key); to != 0 && to != from {
+			out.Ballot = Ballot{Master: uint64(to)}
+			break
+		}
 		var lost *lostError
-		out.Learned, err = c.ruleHere(ctx, q.Key, &petition{o: q.Option, prevent: q.Prevent, mark: q.Mark}, q.Ballot)
+		var open *openError
+		out.Learned, err = c.ruleHere(ctx, q.Key, &petition{o: q.Option, prevent: q.Prevent, mark: q.Mark, direct: q.Direct, from: from}, q.Ballot)
 		switch {
+		case err == nil:
+			out.Ballot, out.Yours = c.handOver(q.Key, from)
+		case errors.As(err, &open):
+			out.Open, err = true, nil
 		case errors.As(err, &lost):
 			out.Ballot, err = lost.to, nil
 		case err != nil && ctx.Err() != nil:

@@ -10,12 +10,10 @@ import (
 	"meridian/kv"
 )
 
-// A gateway is the master of a record for as long as it has to decide about something: one master for all of its transactions, so that these do not take the record from each other. Between
-// gateways the later ballot wins, and the other one waits for a while that it draws.
+// A gateway is the master of a record for as long as it has to decide about something, and then for as long as the policy says (policy.go): one master for all of its transactions, so that these do
+// not take the record from each other. Between gateways the later ballot wins, and the other one waits for a while that it draws.
 
 const (
-	// gamma is how many options a master decides about before it opens the record to all again. There is no policy yet: at once.
-	gamma = 0
 	// reopenings is how often the state that opens a record again is sent if no quorum takes it. The next one who proposes finds out.
 	reopenings = 4
 	// longest is how many options one reign decides about: the state that it proposes has them all.
@@ -27,6 +25,21 @@ type reign struct {
 	asked []*petition // that the master has not taken up, and then those that it has
 	taken int
 	known Ballot // the latest one of which somebody has heard
+	// driven says that a goroutine has the master. If none has it, kept is a master that rests between two options of a classic ballot.
+	driven bool
+	kept   *keptMaster
+	// take says that the gateway is to be the master, though nobody asks.
+	take bool
+	// handed is when the record was last offered to the gateway that writes it most.
+	handed time.Duration
+	writers
+}
+
+// keptMaster is a master with the generation of its range, and when it decided last.
+type keptMaster struct {
+	*Master
+	in   place
+	last time.Duration
 }
 
 // petition is an option that somebody waits for a decision about.
@@ -36,7 +49,11 @@ type petition struct {
 	// mark: it is a promise to a reader that is wanted (Mark.name).
 	mark bool
 	// stays says that this gateway has to decide, whoever else is the record's master now: that one does not answer.
-	stays   bool
+	stays bool
+	// direct says that nothing has been proposed to the record's replicas, as it was thought to have a master here: if it has none, they are asked first.
+	direct bool
+	// from is the gateway whose transaction it is.
+	from    kv.NodeID
 	learned chan Learned // holds one
 	failed  chan error   // holds one
 	gone    bool         // nobody waits any more
@@ -47,6 +64,11 @@ type lostError struct{ to Ballot }
 
 func (e *lostError) Error() string { return "fastpaxos: another gateway is the record's master" }
 
+// openError says that a record has no master: all may propose to its replicas.
+type openError struct{}
+
+func (*openError) Error() string { return "fastpaxos: the record has no master" }
+
 // hops is how often a petition goes on to another master before its own gateway insists on being the master.
 const hops = 4
 
@@ -56,24 +78,38 @@ func (c *Client) rule(ctx context.Context, k keys.Key, o Option, prevent bool) (
 }
 
 // ruleAfter is rule by somebody who has heard of a ballot. If that is not open, its master is asked at once.
+//
+// A direct petition goes to the master that the record is thought to have; if it has none, the error is *openError.
 func (c *Client) ruleAfter(ctx context.Context, k keys.Key, p petition, known Ballot) (l Learned, err error) {
-	if c.o.Peers != nil && known.Open() {
+	p.from = c.o.NodeID()
+	if c.o.Peers != nil && known.Open() && !p.direct {
 		known = known.later(c.promised(ctx, k))
 	}
 	to := known
 	for n := 0; ; n++ {
-		if c.elsewhere(to) && !to.Open() && n < hops {
-			told, err := c.ask(ctx, to.Node(), patience, &Ask{Kind: Decide, Key: k, Option: p.o, Prevent: p.prevent, Mark: p.mark, Ballot: to})
+		if self := c.o.NodeID(); c.o.Peers != nil && to.Node() != 0 && to.Node() != self && !to.Fast && n < hops {
+			told, err := c.ask(ctx, to.Node(), patience, &Ask{Kind: Decide, Key: k, Option: p.o, Prevent: p.prevent, Mark: p.mark, Ballot: to, Direct: p.direct})
 			switch {
 			case err == nil && told.Learned.Verdict != Undecided && told.Learned.Name == p.o.Name:
+				c.follow(k, to.later(told.Ballot))
+				if told.Yours {
+					c.takeOver(k, to.later(told.Ballot))
+				}
 				return told.Learned, nil
-			case err == nil && told.Ballot.Default():
+			case err == nil && told.Open:
+				c.unfollow(k)
+				return l, &openError{}
+			case err == nil && told.Ballot.Master == 0:
 				continue // it is still at it
-			case err == nil && to.Less(told.Ballot):
+			case err == nil && (to.Less(told.Ballot) || told.Ballot.Default() && told.Ballot.Node() != to.Node()): // the latter: it only knows the node
 				to = told.Ballot
 				continue
 			case ctx.Err() != nil:
 				return l, ctx.Err()
+			}
+			c.unfollow(k)
+			if p.direct {
+				return l, &openError{} // the replicas say who is the master now, if anybody is
 			}
 			n = hops // it does not answer
 		}
@@ -118,18 +154,21 @@ func (c *Client) ruleHere(ctx context.Context, k keys.Key, p *petition, known Ba
 	}
 	g := c.reigns[string(k)]
 	if g == nil {
-		g = &reign{}
-		if c.o.Host.Group.Go(func(ctx context.Context) { c.reign(ctx, k, g) }) {
-			c.reigns[string(k)] = g
-		} else {
+		if p.direct && c.policy(k).Ballots != ClassicBallots {
 			c.mu.Unlock()
-			return l, &kv.UnavailableError{Reason: "the node is stopping"}
+			return l, &openError{}
 		}
+		g = &reign{}
+		c.reigns[string(k)] = g
 	}
 	if g.known.Less(known) {
 		g.known = known
 	}
 	g.asked = append(g.asked, p)
+	if !c.drive(k, g) {
+		c.mu.Unlock()
+		return l, &kv.UnavailableError{Reason: "the node is stopping"}
+	}
 	c.mu.Unlock()
 	select {
 	case l = <-p.learned:
@@ -147,6 +186,18 @@ func (c *Client) ruleHere(ctx context.Context, k keys.Key, p *petition, known Ba
 	default:
 		return l, err
 	}
+}
+
+// drive has a goroutine go on with a reign, if none does. Client.mu is held.
+func (c *Client) drive(k keys.Key, g *reign) bool {
+	if g.driven {
+		return true
+	}
+	g.driven = c.o.Host.Group.Go(func(ctx context.Context) { c.reign(ctx, k, g) })
+	if !g.driven {
+		delete(c.reigns, string(k))
+	}
+	return g.driven
 }
 
 // yield sends those who wait to the master of a later ballot, unless that does not answer them (fastpaxos.FP50).
@@ -185,6 +236,9 @@ func (c *Client) petitions(g *reign, m *Master, anew bool) (wanted bool) {
 	if m.highest.Less(g.known) {
 		m.highest = g.known
 	}
+	if m.Idle() && g.taken < len(g.asked) {
+		m.plan()
+	}
 	for ; g.taken < len(g.asked) && !m.Opening() && m.decided < longest; g.taken++ {
 		p := g.asked[g.taken]
 		if p.mark {
@@ -216,6 +270,9 @@ func (c *Client) decided(k keys.Key, g *reign, m *Master) {
 	for _, l := range all {
 		for i := 0; i < len(g.asked); i++ {
 			if p := g.asked[i]; p.o.Name == l.Name {
+				if !p.mark && !p.prevent {
+					g.note(p.from)
+				}
 				p.learned <- l
 				g.asked = slices.Delete(g.asked, i, i+1)
 				if i < g.taken {
@@ -227,7 +284,7 @@ func (c *Client) decided(k keys.Key, g *reign, m *Master) {
 	}
 }
 
-// abdicate ends a reign, unless somebody has asked meanwhile and err is nil.
+// abdicate ends a reign, or lets it rest if its master keeps the record, unless somebody has asked meanwhile and err is nil.
 func (c *Client) abdicate(k keys.Key, g *reign, err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -237,7 +294,13 @@ func (c *Client) abdicate(k keys.Key, g *reign, err error) bool {
 	for _, p := range g.asked {
 		p.failed <- err
 	}
-	delete(c.reigns, string(k))
+	g.asked, g.taken = nil, 0
+	if g.driven = false; err != nil || g.kept == nil {
+		g.kept = nil
+		delete(c.reigns, string(k))
+	} else {
+		c.keepsSome()
+	}
 	return true
 }
 
@@ -259,14 +322,23 @@ func (c *Client) reignOnce(ctx context.Context, k keys.Key, g *reign) error {
 	desc := &info.Desc
 	var m *Master
 	var in place
-	left := reopenings
+	if m = c.resume(g, placeOf(desc)); m != nil {
+		in = placeOf(desc)
+	}
+	left, begins := reopenings, true
 	for pause := firstPause; ; {
 		anew := m == nil || in != placeOf(desc)
 		if anew {
-			m, in = NewMaster(k, c.number(), QuorumsIn(desc), c.o.Columns, gamma), placeOf(desc)
-			m.generation = desc.Generation
+			m, in = c.newMaster(k, desc), placeOf(desc)
+			if c.takes(g) {
+				m.Take()
+			}
 		}
-		wanted := c.petitions(g, m, anew)
+		if m.Idle() && m.open() > 0 {
+			c.refreshed(ctx, k, m)
+		}
+		wanted := c.petitions(g, m, anew || begins)
+		begins = false
 		if m.Lost() && wanted {
 			c.yield(g, m)
 			if c.o.Peers == nil || c.elsewhere(m.highest) && m.Lost() {
@@ -281,7 +353,14 @@ func (c *Client) reignOnce(ctx context.Context, k keys.Key, g *reign) error {
 		c.decided(k, g, m)
 		q := m.Request()
 		if q == nil {
-			return nil
+			if !c.rest(g, m, in) {
+				return nil
+			}
+			// Options that it has decided about have to end first: its state has room for so many.
+			if err := c.pause(ctx, pause); err != nil {
+				return err
+			}
+			continue
 		}
 		if !wanted {
 			if left--; left < 0 {

@@ -1,0 +1,320 @@
+package fastpaxos
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// Policies: for how long a record has a master, and at which gateway (§3.3.2). Acceptors know nothing of them, and nothing that is promised depends on them: a policy says when a master
+// opens a record, and whom a gateway asks first.
+//
+//	             collision                    gamma options, or cold
+//	fast ballot ----------> a gateway decides ----------------------> fast ballot
+//	                             |      ^
+//	                             +------+ another gateway writes it more (learned)
+//
+//	fastpaxos.FP55 (liveness): A gateway that thinks that a record has a master asks that one directly, without a proposal to the replicas. It may be wrong: a gateway that has no master of the
+//	    record says so, and one that does not answer is not waited for; then the replicas are asked, and say in which ballot they are.
+//	fastpaxos.FP56 (I2, I4): A master that rests keeps its ballot and the state that a classic quorum has accepted last. Before it decides again it takes in the outcomes that the nearest replica knows of options in that state. Nobody
+//	    else proposes in the ballot, and a gateway that takes the record over has a later one: then what this master proposes is refused.
+
+// Chosen by us, and measured with figure 6 (docs/mdcc/figure6.md).
+const (
+	// defaultGamma is the paper's.
+	defaultGamma = 100
+	// A record is hot if it had hotOptions options hotWithin: a collision costs about two rounds more, and is likely if another option comes within one or two.
+	hotOptions, hotWithin = 6, 4 * time.Second
+	// coldAfter is after how long without an option such a master opens the record, staleAfter one of the policy gamma, whose options are counted; forgottenAfter is when a classic one is forgotten.
+	coldAfter, staleAfter, forgottenAfter = 3 * time.Second, 30 * time.Second, time.Minute
+	// most of the last options are of one gateway if so many are, and it is offered the record no more often than this.
+	mostOf, offersEvery = 11, 2 * time.Second
+	// followsFor is for how long a gateway asks the master of a record first, after the last it heard of that.
+	followsFor = 10 * time.Second
+	// keptMost bounds the records that a gateway keeps, and sweepEvery is how often it looks for those that are cold.
+	keptMost   = 4096
+	sweepEvery = 500 * time.Millisecond
+)
+
+// policy is that of a record's table.
+func (c *Client) policy(k keys.Key) (p Policy) {
+	if c.o.Policy != nil {
+		p = c.o.Policy(k)
+	}
+	if p.Gamma == 0 {
+		p.Gamma = defaultGamma
+	}
+	return p
+}
+
+// kept is about how many options a master decides before it opens the record.
+func (p Policy) kept() int {
+	switch p.Ballots {
+	case GammaBallots, LearnedBallots:
+		return p.Gamma
+	case ClassicBallots:
+		return math.MaxInt
+	}
+	return 0
+}
+
+// writers are the gateways of a record's last options.
+type writers struct {
+	ring [16]kv.NodeID
+	n    int // how many there were
+}
+
+func (w *writers) note(from kv.NodeID) {
+	w.ring[w.n%len(w.ring)] = from
+	w.n++
+}
+
+// count is how many of the last options are of a gateway.
+func (w *writers) count(from kv.NodeID) (n int) {
+	for i := range min(w.n, len(w.ring)) {
+		if w.ring[i] == from {
+			n++
+		}
+	}
+	return n
+}
+
+// plan says for how long a master that rests, and is asked again, goes on.
+func (m *Master) plan() {
+	if m.judges {
+		if m.left = m.gamma; !m.hot() {
+			m.left = 0
+		}
+	}
+}
+
+// resume gives the master that a reign has kept, if the range is still in its generation.
+func (c *Client) resume(g *reign, in place) (m *Master) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g.kept != nil && g.kept.in == in {
+		m = g.kept.Master
+	}
+	g.kept = nil
+	return m
+}
+
+// rest keeps a master that has nothing to do. It reports whether somebody waits all the same.
+func (c *Client) rest(g *reign, m *Master, in place) (wanted bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !m.Idle() {
+		return false
+	}
+	g.kept = &keptMaster{Master: m, in: in, last: c.o.Host.Clock.Monotonic()}
+	return g.taken < len(g.asked)
+}
+
+// takes reports once whether the gateway is to be a record's master though nobody asks.
+func (c *Client) takes(g *reign) (take bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	take, g.take = g.take, false
+	return take
+}
+
+// refreshed has a master take in the outcomes that the nearest replica knows (fastpaxos.FP56).
+func (c *Client) refreshed(ctx context.Context, k keys.Key, m *Master) {
+	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, nearby)
+	defer cancel()
+	if r, err := c.send(ctx, &Request{Kind: Query, Key: k}); err == nil && r.Record != nil {
+		m.Refresh(r.Record)
+	}
+}
+
+// keepsSome has somebody look after masters that rest. Client.mu is held.
+func (c *Client) keepsSome() {
+	if !c.sweeping {
+		c.sweeping = c.o.Host.Group.Go(c.sweep)
+	}
+}
+
+// sweep opens records that are kept and cold.
+func (c *Client) sweep(ctx context.Context) {
+	for {
+		stopped := c.o.Host.Clock.Sleep(ctx, sweepEvery) != nil
+		now := c.o.Host.Clock.Monotonic()
+		c.mu.Lock()
+		resting, most := 0, 0
+		for _, g := range c.reigns {
+			if g.kept != nil && !g.driven {
+				most++
+			}
+		}
+		for k, g := range c.reigns {
+			if g.kept == nil || g.driven {
+				continue
+			}
+			idle, p := now-g.kept.last, c.policy(keys.Key(k))
+			after := time.Duration(0)
+			switch p.Ballots {
+			case LearnedBallots:
+				after = coldAfter
+			case GammaBallots:
+				after = staleAfter
+			case ClassicBallots:
+				after = forgottenAfter
+			}
+			switch {
+			case idle <= after && most <= keptMost && !stopped:
+				resting++
+			case stopped || p.Ballots == ClassicBallots:
+				delete(c.reigns, k) // the next master prepares another ballot
+			default:
+				most--
+				g.kept.Release()
+				c.drive(keys.Key(k), g)
+			}
+		}
+		if c.sweeping = resting > 0; !c.sweeping {
+			c.mu.Unlock()
+			return
+		}
+		c.mu.Unlock()
+	}
+}
+
+// master is where a gateway thinks that a record's master is. The ballot's round is zero if only the node is known.
+func (c *Client) master(ctx context.Context, k keys.Key) (to Ballot, known bool) {
+	p := c.policy(k)
+	if p.Ballots == FastBallots {
+		return to, false
+	}
+	now := c.o.Host.Clock.Monotonic()
+	c.mu.Lock()
+	f, follows := c.followed[string(k)]
+	g := c.reigns[string(k)]
+	c.mu.Unlock()
+	switch {
+	case follows && now < f.until:
+		return f.to, true
+	case g != nil:
+		return Ballot{Master: uint64(c.o.NodeID())}, true
+	case p.Ballots == ClassicBallots:
+		n := c.leaseholder(ctx, k)
+		return Ballot{Master: uint64(n)}, n != 0
+	}
+	return to, false
+}
+
+// newMaster makes the master of a record of a range.
+func (c *Client) newMaster(k keys.Key, d *kv.RangeDescriptor) *Master {
+	policy := c.policy(k)
+	m := NewMaster(k, c.number(), QuorumsIn(d), c.o.Columns, policy.kept())
+	m.generation, m.judges = d.Generation, policy.Ballots == LearnedBallots
+	return m
+}
+
+// Leaders knows, or finds out, which node has the lease of a range; route.Sender does.
+type Leaders interface {
+	Leaseholder(ctx context.Context, k keys.Key) (kv.NodeID, error)
+}
+
+// leaseholder is the node near which a classic record's master is. Zero: it is not known, or does not answer.
+func (c *Client) leaseholder(ctx context.Context, k keys.Key) kv.NodeID {
+	info, err := c.o.Sender.Range(ctx, k, false)
+	if n := info.Leaseholder.Node; err != nil || n != 0 {
+		return n
+	}
+	l, ok := c.o.Sender.(Leaders)
+	if !ok {
+		return 0
+	}
+	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, roundTime)
+	defer cancel()
+	n, err := l.Leaseholder(ctx, k)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func (c *Client) leads(ctx context.Context, k keys.Key) bool {
+	return c.leaseholder(ctx, k) == c.o.NodeID()
+}
+
+// follows is the master that a gateway asks about a record.
+type follows struct {
+	to    Ballot
+	until time.Duration
+}
+
+// follow remembers the master of a record.
+func (c *Client) follow(k keys.Key, to Ballot) {
+	if n := to.Node(); n == 0 || n == c.o.NodeID() || to.Fast {
+		c.unfollow(k)
+		return
+	}
+	now := c.o.Host.Clock.Monotonic()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.followed) >= hottest {
+		for k, f := range c.followed {
+			if f.until < now {
+				delete(c.followed, k)
+			}
+		}
+		if len(c.followed) >= hottest {
+			clear(c.followed)
+		}
+	}
+	c.followed[string(k)] = follows{to, now + followsFor}
+}
+
+func (c *Client) unfollow(k keys.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.followed, string(k))
+}
+
+// handedTo is the gateway that has been offered a record that is kept here, zero if none has.
+func (c *Client) handedTo(k keys.Key) kv.NodeID {
+	now := c.o.Host.Clock.Monotonic()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f, ok := c.followed[string(k)]; ok && now < f.until {
+		return f.to.Node()
+	}
+	return 0
+}
+
+// handOver offers a record to a gateway, if that writes it most, and says in which ballot it is.
+func (c *Client) handOver(k keys.Key, to kv.NodeID) (in Ballot, yours bool) {
+	p := c.policy(k)
+	if p.Ballots != LearnedBallots {
+		return in, false
+	}
+	now := c.o.Host.Clock.Monotonic()
+	c.mu.Lock()
+	g, r := c.reigns[string(k)], c.settled.get(string(k))
+	if g == nil || r == nil || r.Promised.Fast || g.count(to) < mostOf || g.handed > 0 && now-g.handed < offersEvery {
+		c.mu.Unlock()
+		return in, false
+	}
+	g.handed = now
+	in = r.Promised
+	c.mu.Unlock()
+	c.follow(k, Ballot{Master: uint64(to)})
+	return in, true
+}
+
+// takeOver makes this gateway the master of a record that it writes most.
+func (c *Client) takeOver(k keys.Key, from Ballot) {
+	c.unfollow(k)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reigns[string(k)] != nil {
+		return
+	}
+	g := &reign{known: from, take: true}
+	c.reigns[string(k)] = g
+	c.drive(k, g)
+}

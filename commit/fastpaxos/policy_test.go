@@ -1,0 +1,193 @@
+package fastpaxos
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// labTrips are what a gateway's round trips take to the n-th nearest of the five regions, itself included.
+func labTrips(id, n int) time.Duration {
+	all := trips[id-1][:]
+	sorted := append([]time.Duration{}, all...)
+	for i := range sorted {
+		for j := i + 1; j < len(sorted); j++ {
+			if sorted[j] < sorted[i] {
+				sorted[i], sorted[j] = sorted[j], sorted[i]
+			}
+		}
+	}
+	return sorted[n-1] * time.Millisecond
+}
+
+// policed runs a test in a world with a policy.
+func policed(t *testing.T, name string, p Policy, leader kv.NodeID, f func(t *testing.T, w *lab)) {
+	t.Run(name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newLab(51)
+			w.policy, w.leader = p, leader
+			f(t, w)
+		})
+	})
+}
+
+// writes has a gateway append to a record in a transaction, and says how long that took.
+func (g *gateway) writes(t *testing.T, k string) time.Duration {
+	t.Helper()
+	begun := time.Now()
+	if _, err := g.run(t.Context(), func(x *coordinator, tx *kv.Txn) error { return appendTo(t.Context(), x, tx, "x", k) }); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(begun)
+}
+
+func (g *gateway) hasMaster(k string) bool {
+	g.client.mu.Lock()
+	defer g.client.mu.Unlock()
+	return g.client.reigns[k] != nil
+}
+
+// collide has two gateways write a record at the same moment, so that a master decides.
+func collide(t *testing.T, k string, g, h *gateway) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		h.writes(t, k)
+	}()
+	g.writes(t, k)
+	<-done
+}
+
+const atOwn = 8 * time.Millisecond // what requests within a region may take
+
+func TestPolicies(t *testing.T) {
+	// The leaseholder's gateway decides with a majority, from a record's second write on; others ask it.
+	policed(t, "classic", Policy{Ballots: ClassicBallots}, 1, func(t *testing.T, w *lab) {
+		g, h := w.gateway(51, 1), w.gateway(51, 4)
+		for _, k := range []string{"k", "l", "m", "n"} {
+			if took, want := g.writes(t, k), 2*labTrips(1, 3); took > want+atOwn {
+				t.Errorf("the first write of %s: %s, want %s", k, took, want)
+			}
+		}
+		for i, k := range []string{"k", "k", "l", "m", "m"} {
+			if took, want := g.writes(t, k), labTrips(1, 3); took > want+atOwn {
+				t.Errorf("write %d, of %s: %s, want %s", i, k, took, want)
+			}
+			time.Sleep(time.Second)
+		}
+		for i, k := range []string{"k", "n", "n"} {
+			if took, want := h.writes(t, k), labTrips(1, 3)+trips[3][0]*time.Millisecond; took > want+2*atOwn {
+				t.Errorf("write %d from afar, of %s: %s, want %s", i, k, took, want)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := w.got(Propose); n != 0 {
+			t.Errorf("%d proposals to replicas", n)
+		}
+		stop(g, h)
+	})
+	// Without the leaseholder's gateway all go on.
+	policed(t, "classic, and the leaseholder is gone", Policy{Ballots: ClassicBallots}, 1, func(t *testing.T, w *lab) {
+		g, h := w.gateway(52, 1), w.gateway(52, 2)
+		g.writes(t, "k")
+		time.Sleep(time.Second)
+		g.cancel()
+		w.lose(1, true)
+		for i := range 4 {
+			if took := h.writes(t, "k"); took > 2*roundTime+4*labTrips(2, 4) {
+				t.Errorf("write %d took %s", i, took)
+			}
+		}
+		stop(h)
+	})
+	// After a collision so many options are decided by the master, and then the record is open.
+	policed(t, "gamma", Policy{Ballots: GammaBallots, Gamma: 3}, 0, func(t *testing.T, w *lab) {
+		g, h := w.gateway(53, 1), w.gateway(53, 2)
+		g.writes(t, "k")
+		if n := w.got(Prepare); n != 0 || g.hasMaster("k") {
+			t.Fatalf("%d requests to prepare without a collision", n)
+		}
+		for n := 0; !g.hasMaster("k") && !h.hasMaster("k"); n++ {
+			if n == 20 {
+				t.Fatal("no collision leaves a master")
+			}
+			time.Sleep(time.Second)
+			collide(t, "k", g, h)
+		}
+		one := g
+		if h.hasMaster("k") {
+			one = h
+		}
+		proposals, n := w.got(Propose), 0
+		for ; one.hasMaster("k") && n < 10; n++ {
+			one.writes(t, "k")
+			time.Sleep(500 * time.Millisecond)
+		}
+		if n > 3 || one.hasMaster("k") {
+			t.Errorf("the master has decided %d times", n)
+		}
+		if now := w.got(Propose); now != proposals {
+			t.Errorf("%d proposals to replicas meanwhile", now-proposals)
+		}
+		one.writes(t, "k")
+		if now := w.got(Propose); now == proposals {
+			t.Error("nothing is proposed to the replicas of an open record")
+		}
+		stop(g, h)
+	})
+	// A record that one gateway writes most has its master there, and a cold one has none.
+	policed(t, "learned", Policy{Ballots: LearnedBallots}, 0, func(t *testing.T, w *lab) {
+		g, h := w.gateway(54, 1), w.gateway(54, 2)
+		h.client.takeOver(keys.Key("k"), Ballot{})
+		time.Sleep(2 * time.Second)
+		if h.hasMaster("k") {
+			t.Error("a record that nobody has written has a master")
+		}
+		for range hotOptions {
+			h.writes(t, "k")
+		}
+		h.client.takeOver(keys.Key("k"), Ballot{}) // as if there had been a collision
+		time.Sleep(time.Second)
+		if !h.hasMaster("k") {
+			t.Fatal("no master is kept of a hot record")
+		}
+		for n := 0; !g.hasMaster("k") && n < 60; n++ {
+			g.writes(t, "k")
+		}
+		if !g.hasMaster("k") {
+			t.Fatal("the master is not at the gateway that writes most")
+		}
+		time.Sleep(500 * time.Millisecond)
+		time.Sleep(coldAfter + 2*sweepEvery)
+		if g.hasMaster("k") || h.hasMaster("k") {
+			t.Error("a cold record has a master")
+		}
+		proposals := w.got(Propose)
+		if took, want := h.writes(t, "k"), labTrips(h.id, 4); w.got(Propose) == proposals && took > want+atOwn {
+			t.Errorf("a cold record is not open: %s of %s", took, want)
+		}
+		stop(g, h)
+	})
+	// A gateway keeps no more than so many records.
+	policed(t, "many", Policy{Ballots: GammaBallots, Gamma: 100}, 0, func(t *testing.T, w *lab) {
+		g := w.gateway(55, 1)
+		for i := range 5 {
+			k := keys.Key(fmt.Sprint("k", i))
+			g.client.takeOver(k, Ballot{})
+		}
+		time.Sleep(time.Second)
+		if n := len(g.client.reigns); n != 5 {
+			t.Errorf("%d records are kept", n)
+		}
+		time.Sleep(staleAfter + 2*sweepEvery)
+		if n := len(g.client.reigns); n != 0 || g.client.sweeping {
+			t.Errorf("%d records are kept, though nobody writes them", n)
+		}
+		stop(g)
+	})
+}
