@@ -93,6 +93,8 @@ type Master struct {
 	// Gamma is how many options the master decides about before it opens the record to all again (§3.3.2). If judges is set, that is only so for a record that is hot.
 	gamma, left int
 	judges      bool
+	// refreshed says that the state has more than the last one that was proposed (Refresh). Nothing is learned by it, and nothing is folded, before a quorum has accepted it.
+	refreshed bool
 	// generation is that of the range for which it was made; zero: it is not compared (fastpaxos.FP68).
 	generation uint64
 
@@ -347,7 +349,7 @@ func (m *Master) decide(o *Option) {
 // rule decides about what is wanted, and proposes it. Options that the present proposal has already need no other one.
 func (m *Master) rule() {
 	first := m.sequence == 0
-	changed := first
+	changed := first || m.refreshed && len(m.wants) > 0
 	for i := range m.wants {
 		w := &m.wants[i]
 		if w.at > 0 {
@@ -361,8 +363,8 @@ func (m *Master) rule() {
 			continue
 		}
 		if m.state.vote(w.Name) != nil || m.state.Outcome(w.Name) != Undecided || w.prevent && w.At.LessEq(m.state.Base.At) { // the last: Past
-			if w.at = m.sequence; first {
-				w.at = 1
+			if w.at = m.sequence; changed {
+				w.at++
 			}
 			continue
 		}
@@ -384,6 +386,7 @@ func (m *Master) rule() {
 
 func (m *Master) next() {
 	m.sequence++
+	m.refreshed = false
 	s := *m.state
 	s.Sequence, s.Accepted, s.Promised = m.sequence, m.ballot, m.ballot
 	m.state, m.acks = &s, nil
@@ -434,7 +437,9 @@ func (m *Master) Open() {
 	if m.phase == ruling && !m.ballot.Fast && m.left <= 0 && len(m.wants) == 0 {
 		m.ballot.Fast = true
 		m.state = m.state.Clone()
-		fold(m.state, m.cols)
+		if !m.refreshed { // else no quorum has its Closed yet
+			fold(m.state, m.cols)
+		}
 		started(m.state)
 		m.next()
 	}
@@ -477,7 +482,7 @@ func (m *Master) Release() {
 // Refresh takes in the versions and outcomes that a replica knows, and begins to count bounds from the value that they come to, as a ballot does: the next state that is proposed has no options
 // more than those that have not ended, however long the ballot lasts. A classic quorum has accepted the present state, so updates up to its Closed become a version (fastpaxos.FP7).
 func (m *Master) Refresh(r *Record) {
-	if m.phase != ruling || m.ballot.Fast || len(m.acks) < m.q.Classic {
+	if m.phase != ruling || m.ballot.Fast || len(m.acks) < m.q.Classic || m.refreshed {
 		return
 	}
 	s := m.state.Clone()
@@ -488,7 +493,7 @@ func (m *Master) Refresh(r *Record) {
 	}
 	fold(s, m.cols)
 	started(s)
-	m.state, m.decided = s, len(s.Votes)
+	m.state, m.decided, m.refreshed = s, len(s.Votes), true
 }
 
 // open is how many options of the state have not ended, as far as the master knows.

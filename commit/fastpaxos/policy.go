@@ -237,10 +237,6 @@ func (c *Client) leaseholder(ctx context.Context, k keys.Key) kv.NodeID {
 	return n
 }
 
-func (c *Client) leads(ctx context.Context, k keys.Key) bool {
-	return c.leaseholder(ctx, k) == c.o.NodeID()
-}
-
 // follows is the master that a gateway asks about a record.
 type follows struct {
 	to    Ballot
