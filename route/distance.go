@@ -53,8 +53,8 @@ type localities interface {
 	Get(kv.NodeID) (cluster.Entry, bool)
 }
 
-// region is a node's region; empty if it is not known.
-func (s *Sender) region(n kv.NodeID) string {
+// Region is a node's region; empty if it is not known.
+func (s *Sender) Region(n kv.NodeID) string {
 	if m, ok := s.o.Members.(localities); ok {
 		e, _ := m.Get(n)
 		return e.Locality.Region()
@@ -68,7 +68,7 @@ func (s *Sender) trip(n kv.NodeID) time.Duration {
 	if n == self || s.o.Members == nil {
 		return 0
 	}
-	near := s.region(n) == s.region(self) // also if both are unknown
+	near := s.Region(n) == s.Region(self) // also if both are unknown
 	d, ok := s.o.Members.Latency(n)
 	switch {
 	case near:
@@ -168,7 +168,7 @@ func (s *Sender) Masters(span keys.Span) (m Masters) {
 // add adds a range. As long as its leaseholder is not known, the nearest voter counts, which would be asked first.
 func (m *Masters) add(s *Sender, e *entry) {
 	at := e.leaseholder()
-	region := s.region(at)
+	region := s.Region(at)
 	if at != 0 && region != "" && !slices.Contains(m.Regions, region) {
 		m.Regions = append(m.Regions, region)
 	}
@@ -179,7 +179,7 @@ func (m *Masters) add(s *Sender, e *entry) {
 				at, nearest = r.Node, trip
 			}
 		}
-		region = s.region(at)
+		region = s.Region(at)
 	}
 	wait, rounds := s.trip(at), 0
 	if wait > WideArea {
@@ -239,7 +239,7 @@ func (d *Distance) leaderless(s *Sender, desc *kv.RangeDescriptor, q Quorums, at
 		d.Ranges++
 	}
 	for _, v := range asked {
-		if r := s.region(v.node); v.trip > WideArea && !slices.Contains(d.Regions, r) {
+		if r := s.Region(v.node); v.trip > WideArea && !slices.Contains(d.Regions, r) {
 			d.Regions = append(d.Regions, r)
 		}
 	}
@@ -247,7 +247,7 @@ func (d *Distance) leaderless(s *Sender, desc *kv.RangeDescriptor, q Quorums, at
 	d.CommitRounds = max(d.CommitRounds, rounds)
 	d.Commit = max(d.Commit, time.Duration(rounds)*quorum[len(quorum)-1].trip)
 	for _, v := range quorum {
-		if r := s.region(v.node); v.trip > WideArea && !slices.Contains(d.CommitRegions, r) {
+		if r := s.Region(v.node); v.trip > WideArea && !slices.Contains(d.CommitRegions, r) {
 			d.CommitRegions = append(d.CommitRegions, r)
 		}
 	}
@@ -283,7 +283,7 @@ func (d *Distance) add(s *Sender, e *entry, at Asked) {
 	if asked > WideArea {
 		d.Sum += asked
 		d.Ranges++
-		if r := s.region(voter); !slices.Contains(d.Regions, r) {
+		if r := s.Region(voter); !slices.Contains(d.Regions, r) {
 			d.Regions = append(d.Regions, r)
 		}
 	}
@@ -295,12 +295,12 @@ func (d *Distance) add(s *Sender, e *entry, at Asked) {
 // quorum is how long a leaseholder waits, at least, for replicas in other regions to agree to a write; ok is false if a quorum is in its own
 // region. This gateway has measured the way to both only, so of a leaseholder far away the difference of the two counts.
 func (s *Sender) quorum(desc *kv.RangeDescriptor, leaseholder kv.NodeID) (d time.Duration, ok bool) {
-	home, to := s.region(leaseholder), s.trip(leaseholder)
+	home, to := s.Region(leaseholder), s.trip(leaseholder)
 	var others []time.Duration // round trips from the leaseholder
 	for _, r := range desc.Replicas {
 		switch {
 		case !r.Type.Votes() || r.Node == leaseholder:
-		case s.region(r.Node) == home:
+		case s.Region(r.Node) == home:
 			others = append(others, 0)
 		case to <= WideArea:
 			others = append(others, s.trip(r.Node))

@@ -48,7 +48,7 @@ func (s *Sender) traced(ctx context.Context, b *kv.Batch, e *entry, node kv.Node
 	}
 	rounds, region := 0, ""
 	if s.trip(node) > WideArea {
-		rounds, region = 1, s.region(node)
+		rounds, region = 1, s.Region(node)
 	}
 	if proposes(b) {
 		if _, wide := s.quorum(e.desc, node); wide {

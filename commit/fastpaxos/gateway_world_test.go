@@ -293,6 +293,9 @@ func (w *lab) gateway(seed uint64, id int) *gateway {
 // Leaseholder implements Leaders.
 func (g *gateway) Leaseholder(context.Context, keys.Key) (kv.NodeID, error) { return g.w.leader, nil }
 
+// Region implements Regions.
+func (*gateway) Region(n kv.NodeID) string { return fmt.Sprint((n - 1) % 5) }
+
 // politics has one world of four keep its records for other reasons than the others do: each policy, with masters near each of the gateways, or nowhere.
 func (w *lab) politics(seed uint64) {
 	w.policy, w.leader = Policy{Ballots: Ballots(seed % 4), Gamma: 1 + int(seed/4%7)}, kv.NodeID(seed/4%6)

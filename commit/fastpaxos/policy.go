@@ -15,7 +15,7 @@ import (
 //	             collision                    gamma options, or cold
 //	fast ballot ----------> a gateway decides ----------------------> fast ballot
 //	                             |      ^
-//	                             +------+ another gateway writes it more (learned)
+//	                             +------+ another region writes it more (learned)
 //
 //	fastpaxos.FP55 (liveness): A gateway that thinks that a record has a master asks that one directly, without a proposal to the replicas. It may be wrong: a gateway that has no master of the
 //	    record says so, and one that does not answer is not waited for; then the replicas are asked, and say in which ballot they are.
@@ -30,9 +30,9 @@ const (
 	hotOptions, hotWithin = 6, 4 * time.Second
 	// coldAfter is after how long without an option such a master opens the record, staleAfter one of the policy gamma, whose options are counted; forgottenAfter is when a classic one is forgotten.
 	coldAfter, staleAfter, forgottenAfter = 3 * time.Second, 30 * time.Second, time.Minute
-	// most of the last options are of one gateway if so many are, and it is offered the record no more often than this.
+	// Most of the last options are of one region if so many are, and a gateway there is offered the record no more often than this.
 	mostOf, offersEvery = 11, 2 * time.Second
-	// followsFor is for how long a gateway asks the master of a record first, after the last it heard of that.
+	// followsFor is for how long a gateway asks the master of a record first, after the last it heard of that; coldAfter with the policy learned.
 	followsFor = 10 * time.Second
 	// keptMost bounds the records that a gateway keeps, and sweepEvery is how often it looks for those that are cold.
 	keptMost   = 4096
@@ -72,14 +72,33 @@ func (w *writers) note(from kv.NodeID) {
 	w.n++
 }
 
-// count is how many of the last options are of a gateway.
-func (w *writers) count(from kv.NodeID) (n int) {
+// most reports whether most of the last options are of a gateway and its neighbours.
+func (w *writers) most(of func(kv.NodeID) bool) bool {
+	n := 0
 	for i := range min(w.n, len(w.ring)) {
-		if w.ring[i] == from {
+		if of(w.ring[i]) {
 			n++
 		}
 	}
-	return n
+	return n >= mostOf
+}
+
+// Regions knows where nodes are; route.Sender does.
+type Regions interface {
+	// Region is empty if it is not known.
+	Region(n kv.NodeID) string
+}
+
+// near reports whether two nodes are in one region, as far as this one knows.
+func (c *Client) near(a, b kv.NodeID) bool {
+	if a == b {
+		return true
+	}
+	if r, ok := c.o.Sender.(Regions); ok {
+		region := r.Region(a)
+		return region != "" && region == r.Region(b)
+	}
+	return false
 }
 
 // plan says for how long a master that rests, and is asked again, goes on.
@@ -113,12 +132,14 @@ func (c *Client) rest(g *reign, m *Master, in place) (wanted bool) {
 	return g.taken < len(g.asked)
 }
 
-// takes reports once whether the gateway is to be a record's master though nobody asks.
-func (c *Client) takes(g *reign) (take bool) {
+// takes has a new master take the record though nobody asks, if the gateway is to be its master: in a ballot after the one that it was offered in.
+func (c *Client) takes(g *reign, m *Master) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	take, g.take = g.take, false
-	return take
+	if g.take {
+		g.take, m.highest = false, m.highest.later(g.known)
+		m.Take()
+	}
 }
 
 // refreshed has a master take in the outcomes that the nearest replica knows (fastpaxos.FP56).
@@ -249,7 +270,10 @@ func (c *Client) follow(k keys.Key, to Ballot) {
 		c.unfollow(k)
 		return
 	}
-	now := c.o.Host.Clock.Monotonic()
+	now, last := c.o.Host.Clock.Monotonic(), followsFor
+	if c.policy(k).Ballots == LearnedBallots {
+		last = coldAfter // if it has heard of no other options by then, the master has opened the record
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.followed) >= hottest {
@@ -262,7 +286,7 @@ func (c *Client) follow(k keys.Key, to Ballot) {
 			clear(c.followed)
 		}
 	}
-	c.followed[string(k)] = follows{to, now + followsFor}
+	c.followed[string(k)] = follows{to, now + last}
 }
 
 func (c *Client) unfollow(k keys.Key) {
@@ -282,24 +306,28 @@ func (c *Client) handedTo(k keys.Key) kv.NodeID {
 	return 0
 }
 
-// handOver offers a record to a gateway, if that writes it most, and says in which ballot it is.
+// handOver offers a record to a gateway, if most of its writes come from that one's region, and says in which ballot it is.
 func (c *Client) handOver(k keys.Key, to kv.NodeID) (in Ballot, yours bool) {
-	p := c.policy(k)
-	if p.Ballots != LearnedBallots {
+	if c.policy(k).Ballots != LearnedBallots || c.near(to, c.o.NodeID()) {
 		return in, false
 	}
 	now := c.o.Host.Clock.Monotonic()
 	c.mu.Lock()
 	g, r := c.reigns[string(k)], c.settled.get(string(k))
-	if g == nil || r == nil || r.Promised.Fast || g.count(to) < mostOf || g.handed > 0 && now-g.handed < offersEvery {
+	if g == nil || r == nil || r.Promised.Fast || g.handed > 0 && now-g.handed < offersEvery {
 		c.mu.Unlock()
 		return in, false
 	}
+	last := g.writers
+	c.mu.Unlock()
+	if !last.most(func(n kv.NodeID) bool { return c.near(n, to) }) {
+		return in, false
+	}
+	c.mu.Lock()
 	g.handed = now
-	in = r.Promised
 	c.mu.Unlock()
 	c.follow(k, Ballot{Master: uint64(to)})
-	return in, true
+	return r.Promised, true
 }
 
 // takeOver makes this gateway the master of a record that it writes most.

@@ -140,7 +140,7 @@ func TestPolicies(t *testing.T) {
 		}
 		stop(g, h)
 	})
-	// A record that one gateway writes most has its master there, and a cold one has none.
+	// A record that one region writes most has its master there, and a cold one has none.
 	policed(t, "learned", Policy{Ballots: LearnedBallots}, 0, func(t *testing.T, w *lab) {
 		g, h := w.gateway(54, 1), w.gateway(54, 2)
 		h.client.takeOver(keys.Key("k"), Ballot{})
@@ -163,15 +163,46 @@ func TestPolicies(t *testing.T) {
 			t.Fatal("the master is not at the gateway that writes most")
 		}
 		time.Sleep(500 * time.Millisecond)
+		for i := range 3 {
+			if took, want := g.writes(t, "k"), labTrips(1, 3); took > want+atOwn {
+				t.Errorf("write %d after the master has moved: %s, want %s", i, took, want)
+			}
+		}
 		time.Sleep(coldAfter + 2*sweepEvery)
 		if g.hasMaster("k") || h.hasMaster("k") {
 			t.Error("a cold record has a master")
 		}
 		proposals := w.got(Propose)
-		if took, want := h.writes(t, "k"), labTrips(h.id, 4); w.got(Propose) == proposals && took > want+atOwn {
+		if took, want := h.writes(t, "k"), labTrips(h.id, 4); w.got(Propose) == proposals || took > want+atOwn {
 			t.Errorf("a cold record is not open: %s of %s", took, want)
 		}
 		stop(g, h)
+	})
+	// Gateways of one region count together, and ask each other.
+	policed(t, "learned, of a region", Policy{Ballots: LearnedBallots}, 0, func(t *testing.T, w *lab) {
+		near, h := []*gateway{w.gateway(56, 1), w.gateway(56, 6)}, w.gateway(56, 2)
+		for range hotOptions {
+			h.writes(t, "k")
+		}
+		h.client.takeOver(keys.Key("k"), Ballot{}) // as if there had been a collision
+		time.Sleep(time.Second)
+		for i := 0; !near[0].hasMaster("k") && !near[1].hasMaster("k"); i++ {
+			if i == 60 {
+				t.Fatal("the master is not in the region that writes most")
+			}
+			near[i%2].writes(t, "k")
+		}
+		time.Sleep(500 * time.Millisecond)
+		for i := range 6 {
+			want := labTrips(1, 3)
+			if i == 0 {
+				want += labTrips(1, 2) // the other gateway hears of it from the one that had the record
+			}
+			if took := near[i%2].writes(t, "k"); took > want+atOwn {
+				t.Errorf("write %d after the master has moved: %s, want %s", i, took, want)
+			}
+		}
+		stop(append(near, h)...)
 	})
 	// A gateway keeps no more than so many records.
 	policed(t, "many", Policy{Ballots: GammaBallots, Gamma: 100}, 0, func(t *testing.T, w *lab) {

@@ -330,9 +330,7 @@ func (c *Client) reignOnce(ctx context.Context, k keys.Key, g *reign) error {
 		anew := m == nil || in != placeOf(desc)
 		if anew {
 			m, in = c.newMaster(k, desc), placeOf(desc)
-			if c.takes(g) {
-				m.Take()
-			}
+			c.takes(g, m)
 		}
 		if m.Idle() && m.open() > 0 {
 			c.refreshed(ctx, k, m)
