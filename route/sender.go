@@ -234,11 +234,11 @@ func (s *Sender) Range(ctx context.Context, k keys.Key, fresh bool) (kv.RangeInf
 	return info, nil
 }
 
-// Leaseholder is the node with the lease of the range that contains k, as this gateway has last heard. It asks the range if it has not: reads and writes of a range that
+// Leaseholder is the node with the lease of the range that contains k, as this gateway has last heard. It asks the range if it has not, or if fresh is set: reads and writes of a range that
 // commits without its leaseholder never meet it.
-func (s *Sender) Leaseholder(ctx context.Context, k keys.Key) (kv.NodeID, error) {
+func (s *Sender) Leaseholder(ctx context.Context, k keys.Key, fresh bool) (kv.NodeID, error) {
 	info, err := s.Range(ctx, k, false)
-	if err != nil || info.Leaseholder.Node != 0 {
+	if err != nil || info.Leaseholder.Node != 0 && !fresh {
 		return info.Leaseholder.Node, err
 	}
 	resp, err := s.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.RangeInfoRequest{Key: k}}})

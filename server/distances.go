@@ -73,7 +73,7 @@ func (r ranges) Locate(ctx context.Context, p opt.Place, masters bool) error {
 		}
 		if masters && info.Leaseholder.Node == 0 {
 			limit, cancel := r.n.host.Clock.WithTimeout(ctx, askRange)
-			_, err := router.Leaseholder(limit, k)
+			_, err := router.Leaseholder(limit, k, false)
 			cancel()
 			if err != nil && ctx.Err() != nil {
 				return ctx.Err()

@@ -106,6 +106,8 @@ type Client struct {
 	turns turns
 	// followed are the masters that records are thought to have elsewhere.
 	followed map[string]follows
+	// led says when somebody asked last which node leads a range.
+	led map[kv.RangeID]time.Duration
 	// sweeping says that somebody looks after masters that rest.
 	sweeping bool
 	// settled are states of records that masters here have had learned.
@@ -124,7 +126,7 @@ func NewClient(o ClientOptions) *Client {
 	if o.Columns == nil {
 		o.Columns = noColumns{}
 	}
-	return &Client{o: o, own: map[string]Value{}, unshown: map[string][]*Request{}, provisional: map[kv.TxnID]map[string]Option{}, finishing: map[Name]bool{}, mending: map[string]bool{}, reigns: map[string]*reign{}, turns: newTurns(), followed: map[string]follows{}}
+	return &Client{o: o, own: map[string]Value{}, unshown: map[string][]*Request{}, provisional: map[kv.TxnID]map[string]Option{}, finishing: map[Name]bool{}, mending: map[string]bool{}, reigns: map[string]*reign{}, turns: newTurns(), followed: map[string]follows{}, led: map[kv.RangeID]time.Duration{}}
 }
 
 type noColumns struct{}

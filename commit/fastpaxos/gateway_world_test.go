@@ -275,6 +275,7 @@ type gateway struct {
 	host   *host.Host
 	cancel context.CancelFunc
 	ctx    context.Context
+	leads  kv.NodeID // as far as it has heard
 }
 
 func (w *lab) gateway(seed uint64, id int) *gateway {
@@ -291,7 +292,14 @@ func (w *lab) gateway(seed uint64, id int) *gateway {
 }
 
 // Leaseholder implements Leaders.
-func (g *gateway) Leaseholder(context.Context, keys.Key) (kv.NodeID, error) { return g.w.leader, nil }
+func (g *gateway) Leaseholder(_ context.Context, _ keys.Key, fresh bool) (kv.NodeID, error) {
+	g.w.mu.Lock()
+	defer g.w.mu.Unlock()
+	if g.leads == 0 || fresh {
+		g.leads = g.w.leader
+	}
+	return g.leads, nil
+}
 
 // Region implements Regions.
 func (*gateway) Region(n kv.NodeID) string { return fmt.Sprint((n - 1) % 5) }
@@ -394,7 +402,7 @@ func (g *gateway) call(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.
 func (g *gateway) Range(_ context.Context, k keys.Key, _ bool) (kv.RangeInfo, error) {
 	g.w.mu.Lock()
 	defer g.w.mu.Unlock()
-	return kv.RangeInfo{Desc: *g.w.desc(k).Clone()}, nil
+	return kv.RangeInfo{Desc: *g.w.desc(k).Clone(), Leaseholder: kv.ReplicaDescriptor{Node: g.leads}}, nil
 }
 
 // All implements Sender. The messages to the ranges of a node are lost, and arrive, one by one.

@@ -34,6 +34,8 @@ const (
 	mostOf, offersEvery = 11, 2 * time.Second
 	// followsFor is for how long a gateway asks the master of a record first, after the last it heard of that; coldAfter with the policy learned.
 	followsFor = 10 * time.Second
+	// ledFor is for how long a gateway relies on what it has heard about a range's leaseholder.
+	ledFor = 10 * time.Second
 	// keptMost bounds the records that a gateway keeps, and sweepEvery is how often it looks for those that are cold.
 	keptMost   = 4096
 	sweepEvery = 500 * time.Millisecond
@@ -209,19 +211,24 @@ func (c *Client) master(ctx context.Context, k keys.Key) (to Ballot, known bool)
 	if p.Ballots == FastBallots {
 		return to, false
 	}
+	self, leader := c.o.NodeID(), kv.NodeID(0)
+	if p.Ballots == ClassicBallots {
+		if n := c.leaseholder(ctx, k); n == self || n != 0 && c.answers(n) > 0 {
+			leader = n
+		}
+	}
 	now := c.o.Host.Clock.Monotonic()
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	f, follows := c.followed[string(k)]
-	g := c.reigns[string(k)]
-	c.mu.Unlock()
+	follows = follows && now < f.until
 	switch {
-	case follows && now < f.until:
+	case leader != 0 && !(follows && f.to.Node() == leader):
+		return Ballot{Master: uint64(leader)}, true
+	case follows:
 		return f.to, true
-	case g != nil:
-		return Ballot{Master: uint64(c.o.NodeID())}, true
-	case p.Ballots == ClassicBallots:
-		n := c.leaseholder(ctx, k)
-		return Ballot{Master: uint64(n)}, n != 0
+	case c.reigns[string(k)] != nil:
+		return Ballot{Master: uint64(self)}, true
 	}
 	return to, false
 }
@@ -234,28 +241,52 @@ func (c *Client) newMaster(k keys.Key, d *kv.RangeDescriptor) *Master {
 	return m
 }
 
-// Leaders knows, or finds out, which node has the lease of a range; route.Sender does.
+// Leaders knows which node has the lease of a range; route.Sender does.
 type Leaders interface {
-	Leaseholder(ctx context.Context, k keys.Key) (kv.NodeID, error)
+	// Leaseholder asks the range if it does not know, or if fresh is set.
+	Leaseholder(ctx context.Context, k keys.Key, fresh bool) (kv.NodeID, error)
 }
 
-// leaseholder is the node near which a classic record's master is. Zero: it is not known, or does not answer.
+// leaseholder is the node near which a classic record's master is. Zero: it is not known, or does not answer. A lease may move, of which those who write without it do not hear: the range is asked
+// again from time to time.
 func (c *Client) leaseholder(ctx context.Context, k keys.Key) kv.NodeID {
-	info, err := c.o.Sender.Range(ctx, k, false)
-	if n := info.Leaseholder.Node; err != nil || n != 0 {
-		return n
-	}
 	l, ok := c.o.Sender.(Leaders)
 	if !ok {
 		return 0
 	}
+	info, err := c.o.Sender.Range(ctx, k, false)
+	if err != nil {
+		return 0
+	}
+	now := c.o.Host.Clock.Monotonic()
+	c.mu.Lock()
+	last, known := c.led[info.Desc.ID]
+	again := !known || now-last > ledFor
+	if again {
+		if len(c.led) >= hottest {
+			clear(c.led)
+		}
+		c.led[info.Desc.ID] = now
+	}
+	c.mu.Unlock()
+	if again && info.Leaseholder.Node != 0 {
+		c.later(func(ctx context.Context) { _, _ = l.Leaseholder(ctx, k, true) })
+	}
+	if n := info.Leaseholder.Node; n != 0 {
+		return n
+	}
 	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, roundTime)
 	defer cancel()
-	n, err := l.Leaseholder(ctx, k)
+	n, err := l.Leaseholder(ctx, k, false)
 	if err != nil {
 		return 0
 	}
 	return n
+}
+
+// leads reports whether this gateway is the one near which a classic record's master is.
+func (c *Client) leads(ctx context.Context, k keys.Key) bool {
+	return c.policy(k).Ballots == ClassicBallots && c.leaseholder(ctx, k) == c.o.NodeID()
 }
 
 // follows is the master that a gateway asks about a record.

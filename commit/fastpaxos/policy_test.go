@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
 )
@@ -104,6 +105,37 @@ func TestPolicies(t *testing.T) {
 			}
 		}
 		stop(h)
+	})
+	// The master follows the lease, of which gateways hear when they ask again.
+	policed(t, "classic, and the lease moves", Policy{Ballots: ClassicBallots}, 1, func(t *testing.T, w *lab) {
+		g, h := w.gateway(57, 1), w.gateway(57, 4)
+		g.writes(t, "k")
+		time.Sleep(time.Second)
+		h.writes(t, "k")
+		w.mu.Lock()
+		w.leader = 4
+		w.mu.Unlock()
+		time.Sleep(ledFor + time.Second)
+		for range 2 { // the second one is asked of the new master, which takes the record
+			g.writes(t, "k")
+			time.Sleep(time.Second)
+			h.writes(t, "k")
+			time.Sleep(time.Second)
+		}
+		for range 2 {
+			if took, want := h.writes(t, "k"), labTrips(4, 3); took > want+atOwn {
+				t.Errorf("at the leaseholder: %s, want %s", took, want)
+			}
+			time.Sleep(time.Second)
+			if took, want := g.writes(t, "k"), trips[0][3]*time.Millisecond+labTrips(4, 3); took > want+2*atOwn {
+				t.Errorf("from afar: %s, want %s", took, want)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := w.got(Propose); n != 0 {
+			t.Errorf("%d proposals to replicas", n)
+		}
+		stop(g, h)
 	})
 	// After a collision so many options are decided by the master, and then the record is open.
 	policed(t, "gamma", Policy{Ballots: GammaBallots, Gamma: 3}, 0, func(t *testing.T, w *lab) {
@@ -221,4 +253,41 @@ func TestPolicies(t *testing.T) {
 		}
 		stop(g)
 	})
+}
+
+// TestRefresh: what a master takes in while it rests is proposed before anything is learned by it, or becomes a version.
+func TestRefresh(t *testing.T) {
+	at := func(n int64) clock.Timestamp { return clock.Timestamp{Wall: n} }
+	sum := func(n int64) Option {
+		return Option{Name: Name{kv.TxnID{byte(n)}, at(n)}, Update: Update{Deltas: []Delta{{Amount: 1, Max: 100}}}, Keys: []keys.Key{keys.Key("k")}}
+	}
+	made := func(gamma int) *Master {
+		m := NewMaster(keys.Key("k"), 7, QuorumsOf(3), plain{}, gamma)
+		m.Want(sum(1), false)
+		for q := m.Request(); q != nil; q = m.Request() {
+			for r := kv.ReplicaID(1); r <= 2; r++ {
+				m.Answer(r, q, &Reply{Promised: q.Ballot, Ballot: q.Ballot, Sequence: q.Sequence, Record: &Record{Base: Value{At: at(0), Data: []byte("5")}}})
+			}
+		}
+		if l := m.Learned(); len(l) != 1 || l[0].Verdict != Accepted || !m.Idle() {
+			t.Fatalf("%v", l)
+		}
+		known := m.state.Clone() // at the nearest replica
+		for _, n := range []int64{1, 2} {
+			o := sum(n)
+			known.end(&o, true)
+		}
+		m.Refresh(known)
+		return m
+	}
+	m := made(10)
+	m.Want(sum(2), false)
+	if l, q := m.Learned(), m.Request(); len(l) > 0 || q == nil || q.Sequence != 2 || q.State.Outcome(sum(2).Name) != Accepted {
+		t.Errorf("learned %v, and asks %v", l, q)
+	}
+	m = made(10)
+	m.Release()
+	if q := m.Request(); q == nil || !q.Ballot.Fast || string(q.State.Base.Data) != "5" || len(q.State.Added) != 2 {
+		t.Errorf("what opens the record is %v", q)
+	}
 }

@@ -48,7 +48,7 @@ type petition struct {
 	prevent bool
 	// mark: it is a promise to a reader that is wanted (Mark.name).
 	mark bool
-	// stays says that this gateway has to decide, whoever else is the record's master now: that one does not answer.
+	// stays says that this gateway has to decide, whoever else is the record's master now: that one does not answer, or this one is at the leaseholder of a classic record.
 	stays bool
 	// direct says that nothing has been proposed to the record's replicas, as it was thought to have a master here: if it has none, they are asked first.
 	direct bool
@@ -143,6 +143,7 @@ func (c *Client) elsewhere(b Ballot) bool {
 // ruleHere is the decision of a master at this gateway. *lostError: it has lost the record.
 func (c *Client) ruleHere(ctx context.Context, k keys.Key, p *petition, known Ballot) (l Learned, err error) {
 	p.learned, p.failed = make(chan Learned, 1), make(chan error, 1)
+	p.stays = p.stays || p.direct && c.leads(ctx, k)
 	c.mu.Lock()
 	if r := c.settled.get(string(k)); r != nil {
 		// Learned is learned, also if another master has the record by now.
