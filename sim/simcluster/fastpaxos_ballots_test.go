@@ -111,3 +111,47 @@ func TestExplainBallots(t *testing.T) {
 		}
 	})
 }
+
+// TestBallotsRounds: with classic ballots a write from the leaseholder's region takes one round trip to the third nearest of five replicas, and one from elsewhere the way to that region as well. The
+// first write of a row takes two rounds of its master. With the other policies a row without collisions is written as with fast ballots.
+func TestBallotsRounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, regions := fiveAcceptors(t)
+		exec(t, connect(t, c, 0), "CREATE DATABASE d")
+		home := regions.Names[0]
+		exec(t, connect(t, c, 0), "ALTER DATABASE d CONFIGURE ZONE USING num_replicas = 5, lease_preferences = '[[+region="+home+"]]'")
+		conn := connectTo(t, c, 0, "d")
+		for _, policy := range []string{"classic", "gamma", "learned"} {
+			exec(t, conn, "CREATE TABLE "+policy+" (id int PRIMARY KEY, n int, v text) WITH (commit_protocol = 'fast_paxos', fast_paxos_ballots = '"+policy+"')")
+		}
+		time.Sleep(30 * time.Second)
+		for _, i := range []int{0, 3} {
+			conn, from := connectTo(t, c, i, "d"), regions.Names[i]
+			for _, policy := range []string{"classic", "gamma", "learned"} {
+				run := func(n int, rounds time.Duration, q string) {
+					t.Helper()
+					want := fourth(regions, from)
+					if policy == "classic" {
+						want = regions.RTT(from, home) + rounds*trips(regions, home)[2]
+					}
+					time.Sleep(2 * time.Second)
+					begun := time.Now()
+					exec(t, conn, strings.ReplaceAll(strings.ReplaceAll(q, "$t", policy), "$n", strconv.Itoa(n)))
+					took := time.Since(begun)
+					t.Logf("%-20s %-60s %-8s %v of %v", from, q, policy, took, want)
+					if took > want+max(want/20, 3*time.Millisecond) {
+						t.Errorf("%s, %s from %s took %v, want %v", policy, q, from, took, want)
+					}
+				}
+				exec(t, conn, "SELECT * FROM "+policy)
+				exec(t, conn, "INSERT INTO "+policy+" VALUES ($1, 100, 'x')", 10*i)
+				for n := 10*i + 1; n < 10*i+4; n++ {
+					run(n, 2, "INSERT INTO $t VALUES ($n, 100, 'x')")
+					run(n, 1, "UPDATE $t SET n = n + 1 WHERE id = $n")
+					run(n, 1, "UPDATE $t SET v = 'y' WHERE id = $n")
+					run(n, 1, "DELETE FROM $t WHERE id = $n")
+				}
+			}
+		}
+	})
+}

@@ -35,6 +35,8 @@ import (
 //   - stock: orders of several pieces, which commute, from stock that runs out: each acknowledged order is taken off once, and there are never less than none.
 //   - names: each is given to one row at most, and the index has what the table has.
 //
+// Each table has a policy of ballots; half of them have fast ones.
+//
 // MERIDIAN_SEEDS, MERIDIAN_FIRST and MERIDIAN_SEED are TestCampaign's.
 func TestFastPaxosCampaign(t *testing.T) {
 	t.Parallel()
@@ -57,7 +59,7 @@ func TestFastPaxosCampaign(t *testing.T) {
 			begun := time.Now()
 			synctest.Test(t, func(t *testing.T) { k.run(t) })
 			virtual += k.took
-			t.Logf("%s in %s: %s", k.took, time.Since(begun).Round(time.Millisecond), k.summary())
+			t.Logf("%s, %s in %s: %s", k.topology, k.took, time.Since(begun).Round(time.Millisecond), k.summary())
 			if len(k.problems) > 0 {
 				t.Errorf("seed %d, %s:\n%s\nThe plan was:\n%s", seed, k.topology, strings.Join(k.problems, "\n"), k.plan)
 			}
@@ -125,11 +127,24 @@ func (k *fastCampaign) run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	with := " WITH (commit_protocol = 'fast_paxos')"
+	policies := rand.New(rand.NewPCG(k.seed, 0xba1107))
+	with := func() string {
+		ballots := ""
+		switch policies.IntN(6) {
+		case 0:
+			ballots = ", fast_paxos_ballots = 'classic'"
+		case 1:
+			ballots = ", fast_paxos_ballots = 'learned'"
+		case 2:
+			ballots = fmt.Sprintf(", fast_paxos_ballots = 'gamma', fast_paxos_gamma = %d", 1+policies.IntN(20))
+		}
+		k.topology += ballots
+		return " WITH (commit_protocol = 'fast_paxos'" + ballots + ")"
+	}
 	texts := []string{"CREATE TABLE log (k int PRIMARY KEY)",
-		"CREATE TABLE lists (id int PRIMARY KEY, v text NOT NULL)" + with,
-		"CREATE TABLE stock (id int PRIMARY KEY, n int NOT NULL CHECK (n >= 0), taken int NOT NULL)" + with,
-		"CREATE TABLE names (id int PRIMARY KEY, name int NOT NULL UNIQUE)" + with}
+		"CREATE TABLE lists (id int PRIMARY KEY, v text NOT NULL)" + with(),
+		"CREATE TABLE stock (id int PRIMARY KEY, n int NOT NULL CHECK (n >= 0), taken int NOT NULL)" + with(),
+		"CREATE TABLE names (id int PRIMARY KEY, name int NOT NULL UNIQUE)" + with()}
 	if replicas == 5 {
 		texts = append([]string{"ALTER DATABASE defaultdb CONFIGURE ZONE USING num_replicas = 5"}, texts...)
 	}
