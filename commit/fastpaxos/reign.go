@@ -333,7 +333,7 @@ func (c *Client) reignOnce(ctx context.Context, k keys.Key, g *reign) error {
 			m, in = c.newMaster(k, desc), placeOf(desc)
 			c.takes(g, m)
 		}
-		if m.Idle() && m.open() > 0 {
+		if m.Idle() && m.open() > 0 && (begins || m.decided >= longest) { // else what it has decided a moment ago answers those who ask about it
 			c.refreshed(ctx, k, m)
 		}
 		wanted := c.petitions(g, m, anew || begins)
