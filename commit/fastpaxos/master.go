@@ -480,8 +480,9 @@ func (m *Master) Release() {
 }
 
 // Refresh takes in the versions and outcomes that a replica knows, and begins to count bounds from the value that they come to, as a ballot does: the next state that is proposed has no options
-// more than those that have not ended, however long the ballot lasts. A classic quorum has accepted the present state, so updates up to its Closed become a version (fastpaxos.FP7).
-func (m *Master) Refresh(r *Record) {
+// more than those that have not ended, however long the ballot lasts. If version is set, updates up to Closed become a version, since a classic quorum has accepted the present state
+// (fastpaxos.FP7): an option that was made before for the version that there was is rejected then.
+func (m *Master) Refresh(r *Record, version bool) {
 	if m.phase != ruling || m.ballot.Fast || len(m.acks) < m.q.Classic || m.refreshed {
 		return
 	}
@@ -491,7 +492,9 @@ func (m *Master) Refresh(r *Record) {
 	if n := len(s.Recent); n > fewEnded {
 		s.Forget(s.Recent[n-1].At.Add(-remembered))
 	}
-	fold(s, m.cols)
+	if version {
+		fold(s, m.cols)
+	}
 	started(s)
 	m.state, m.decided, m.refreshed = s, len(s.Votes), true
 }

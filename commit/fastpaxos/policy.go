@@ -3,6 +3,7 @@ package fastpaxos
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"meridian/keys"
@@ -144,12 +145,19 @@ func (c *Client) takes(g *reign, m *Master) {
 	}
 }
 
+// mends reports whether somebody wants the record's replicas to be made the same. A master that keeps the record does this by proposing what it takes in (fastpaxos.FP56).
+func (c *Client) mends(g *reign) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(g.asked[min(g.taken, len(g.asked)):], (*petition).mends)
+}
+
 // refreshed has a master take in the outcomes that the nearest replica knows (fastpaxos.FP56).
-func (c *Client) refreshed(ctx context.Context, k keys.Key, m *Master) {
+func (c *Client) refreshed(ctx context.Context, k keys.Key, m *Master, version bool) {
 	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, nearby)
 	defer cancel()
 	if r, err := c.send(ctx, &Request{Kind: Query, Key: k}); err == nil && r.Record != nil {
-		m.Refresh(r.Record)
+		m.Refresh(r.Record, version)
 	}
 }
 

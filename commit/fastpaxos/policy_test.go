@@ -52,6 +52,13 @@ func (g *gateway) hasMaster(k string) bool {
 	return g.client.reigns[k] != nil
 }
 
+// keeps is how many records have a master at a gateway, and whether somebody looks after those that rest.
+func (g *gateway) keeps() (n int, sweeping bool) {
+	g.client.mu.Lock()
+	defer g.client.mu.Unlock()
+	return len(g.client.reigns), g.client.sweeping
+}
+
 // collide has two gateways write a record at the same moment, so that a master decides.
 func collide(t *testing.T, k string, g, h *gateway) {
 	t.Helper()
@@ -134,6 +141,37 @@ func TestPolicies(t *testing.T) {
 		}
 		if n := w.got(Propose); n != 0 {
 			t.Errorf("%d proposals to replicas", n)
+		}
+		stop(g, h)
+	})
+	// Updates that commute become a version though the master keeps the record, and whoever asks for that, and however often, nobody else waits.
+	policed(t, "classic, and versions of sums", Policy{Ballots: ClassicBallots}, 1, func(t *testing.T, w *lab) {
+		w.bases["k"] = &Record{Base: Value{At: clock.Timestamp{Wall: 1}, Data: []byte("50")}}
+		g, h := w.gateway(58, 1), w.gateway(58, 3)
+		for range 2 {
+			for _, one := range []*gateway{g, h} { // nobody's sum is in the way of another one, also after the master has taken in what has committed
+				if _, err := one.take(t.Context(), "k"); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Second)
+			}
+		}
+		for i := range longest + 2 {
+			begun := time.Now()
+			if err := []*gateway{h, g}[i%2].client.mendVersions(t.Context(), keys.Key("k")); err != nil || time.Since(begun) > time.Second {
+				t.Fatalf("the %d-th time: %s, %v", i, time.Since(begun), err)
+			}
+			if i == 2 {
+				time.Sleep(time.Second)
+				for r, a := range w.replicas[placeOf(w.descs[0])] {
+					if rec := a.records["k"]; len(rec.Added) > 0 || string(rec.Base.Data) != "46" {
+						t.Errorf("replica %d has %s", r, show(rec))
+					}
+				}
+			}
+		}
+		if _, err := h.take(t.Context(), "k"); err != nil || g.hasMaster("k") == h.hasMaster("k") {
+			t.Error(err)
 		}
 		stop(g, h)
 	})
@@ -244,11 +282,11 @@ func TestPolicies(t *testing.T) {
 			g.client.takeOver(k, Ballot{})
 		}
 		time.Sleep(time.Second)
-		if n := len(g.client.reigns); n != 5 {
+		if n, _ := g.keeps(); n != 5 {
 			t.Errorf("%d records are kept", n)
 		}
 		time.Sleep(staleAfter + 2*sweepEvery)
-		if n := len(g.client.reigns); n != 0 || g.client.sweeping {
+		if n, sweeping := g.keeps(); n != 0 || sweeping {
 			t.Errorf("%d records are kept, though nobody writes them", n)
 		}
 		stop(g)
@@ -277,7 +315,7 @@ func TestRefresh(t *testing.T) {
 			o := sum(n)
 			known.end(&o, true)
 		}
-		m.Refresh(known)
+		m.Refresh(known, true)
 		return m
 	}
 	m := made(10)

@@ -59,6 +59,9 @@ type petition struct {
 	gone    bool         // nobody waits any more
 }
 
+// mends reports whether it is no decision that is wanted, but that all replicas have the same state, with updates that commute as a version (mendVersions).
+func (p *petition) mends() bool { return p.prevent && p.o.Txn == kv.TxnID{} }
+
 // lostError says that the master of a record at this gateway has lost it to another one.
 type lostError struct{ to Ballot }
 
@@ -333,8 +336,8 @@ func (c *Client) reignOnce(ctx context.Context, k keys.Key, g *reign) error {
 			m, in = c.newMaster(k, desc), placeOf(desc)
 			c.takes(g, m)
 		}
-		if m.Idle() && m.open() > 0 && (begins || m.decided >= longest) { // else what it has decided a moment ago answers those who ask about it
-			c.refreshed(ctx, k, m)
+		if mends := c.mends(g); m.Idle() && (begins && m.open() > 0 || m.decided >= longest || mends) { // else what it has decided a moment ago answers those who ask about it
+			c.refreshed(ctx, k, m, mends)
 		}
 		wanted := c.petitions(g, m, anew || begins)
 		begins = false
