@@ -210,7 +210,7 @@ type event struct {
 	unsure bool
 }
 
-func histories(t *testing.T, seed uint64) {
+func histories(t *testing.T, seed uint64, also ...func(*lab, []*gateway)) {
 	w := newLab(seed, "k3")
 	w.politics(seed / 3)
 	w.jitter = 20 * time.Millisecond
@@ -254,6 +254,9 @@ func histories(t *testing.T, seed uint64) {
 				}
 			})
 		}
+	}
+	for _, f := range also {
+		f(w, gs)
 	}
 	for range 3 {
 		time.Sleep(time.Duration(4+dice.IntN(8)) * time.Second)
