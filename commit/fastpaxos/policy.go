@@ -173,6 +173,7 @@ func (c *Client) sweep(ctx context.Context) {
 	for {
 		stopped := c.o.Host.Clock.Sleep(ctx, sweepEvery) != nil
 		now := c.o.Host.Clock.Monotonic()
+		var back []*Master
 		c.mu.Lock()
 		resting, most := 0, 0
 		for _, g := range c.reigns {
@@ -198,18 +199,24 @@ func (c *Client) sweep(ctx context.Context) {
 			case idle <= after && most <= keptMost && !stopped:
 				resting++
 			case stopped || p.Ballots == ClassicBallots:
-				delete(c.reigns, k) // the next master prepares another ballot
+				most--
+				delete(c.reigns, k) // the next master goes on in the term, or prepares another ballot
+				back = append(back, g.kept.Master)
 			default:
 				most--
 				g.kept.Release()
 				c.drive(keys.Key(k), g)
 			}
 		}
-		if c.sweeping = resting > 0; !c.sweeping {
-			c.mu.Unlock()
+		c.sweeping = resting > 0
+		over := !c.sweeping
+		c.mu.Unlock()
+		for _, m := range back {
+			m.term.giveBack(m)
+		}
+		if over {
 			return
 		}
-		c.mu.Unlock()
 	}
 }
 
@@ -241,15 +248,22 @@ func (c *Client) master(ctx context.Context, k keys.Key) (to Ballot, known bool)
 	return to, false
 }
 
-// newMaster makes the master of a record of a range: in the term that the gateway has, if that covers the record.
+// newMaster makes the master of a record of a range: in the term that the gateway has, if that covers the record. The gateway at the leaseholder takes one for classic records (term.go).
 func (c *Client) newMaster(ctx context.Context, k keys.Key, d *kv.RangeDescriptor) *Master {
 	policy := c.policy(k)
-	c.mu.Lock()
 	var t *term
-	if v := c.terms[d.ID]; v != nil && v.in == placeOf(d) {
-		t = v.t
+	if c.leads(ctx, k) {
+		t, _ = c.term(ctx, k)
+	} else {
+		c.mu.Lock()
+		if v := c.terms[d.ID]; v != nil {
+			t = v.t
+		}
+		c.mu.Unlock()
 	}
-	c.mu.Unlock()
+	if t != nil && t.in != placeOf(d) {
+		t = nil
+	}
 	m, _ := c.masterInTerm(ctx, t, k, policy.kept())
 	if m == nil {
 		m = NewMaster(k, c.number(), QuorumsIn(d), c.o.Columns, policy.kept())

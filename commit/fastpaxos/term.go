@@ -399,6 +399,16 @@ func (c *Client) term(ctx context.Context, k keys.Key) (*term, error) {
 
 // reignOver takes a term of a range. nil: it can't be had now.
 func (c *Client) reignOver(ctx context.Context, v *rangeTerm, d *kv.RangeDescriptor) (*term, error) {
+	for again := true; ; again = false {
+		t, err := c.reignOnceOver(ctx, v, d)
+		if t != nil || err != nil || !again || v.highest.Default() || !v.ballot.Default() {
+			return t, err
+		}
+	}
+}
+
+// reignOnceOver asks once. If the term is refused because of a later one, the next ballot is after that.
+func (c *Client) reignOnceOver(ctx context.Context, v *rangeTerm, d *kv.RangeDescriptor) (*term, error) {
 	if v.ballot.Default() {
 		v.ballot = Ballot{Round: v.highest.Round + 1, Master: c.number()}
 	}

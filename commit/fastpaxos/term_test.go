@@ -357,7 +357,7 @@ func TestMasterOfTerm(t *testing.T) {
 	}
 	known := m.state.Clone()
 	known.end(&Option{Name: at(10), Update: Update{Value: []byte("10")}}, true)
-	m.Refresh(known)
+	m.Refresh(known, false)
 	tm.marks.add(&Look{At: wall(20)}, tm.span)
 	want(m, 15, 3, Rejected)
 	want(m, 25, 4, Accepted)
@@ -488,6 +488,7 @@ func TestTermsSerializable(t *testing.T) {
 func coldWorld(t *testing.T, seed uint64, mistake string, n *termCount) error {
 	const rows = 8
 	w := newLab(seed, "k4")
+	w.politics(seed / 3)
 	w.mistake = mistake
 	var gs []*gateway
 	for i := range 4 {
