@@ -57,8 +57,8 @@
 // to the register before the protocol sees the answer. Answers about the end of a generation, and about what is applied before a merge, do likewise
 // (rangeserver, reportPart): that a replica acts no more is a promise too.
 //
-// The gateway's own replica needs a message of its own, because nobody else gets its answer. Tell sends it to another voter, when the promise
-// is durable, which has to confirm it: to all, or to one that is near, and to all if that does not answer in time. That adds no time to an operation that needs a quorum: the message takes a round trip after the
+// The gateway's own replica needs a message of its own, because nobody else gets its answer. When the promise is durable, Tell sends it to the other voters, and
+// one of them has to confirm it. A voter that is near gets it alone, and the others get it if that one does not answer in time. That adds no time to an operation that needs a quorum: the message takes a round trip after the
 // local sync, and the answers of the others take a round trip and a sync. The position that is told is that of the range's last promise, which
 // rests in an idle range; so a read there tells nothing, and calls of many operations are one.
 //

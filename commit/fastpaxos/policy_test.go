@@ -335,6 +335,11 @@ func TestAskedAfterAsking(t *testing.T) {
 			if _, ok := h.client.master(t.Context(), k); ok == (p == FastBallots) {
 				t.Errorf("it has a master to ask: %v", ok)
 			}
+			h.client.mu.Lock()
+			if n := len(h.client.followed); (n == 0) != (p == FastBallots) {
+				t.Errorf("%d masters are remembered", n)
+			}
+			h.client.mu.Unlock()
 			stop(g, h)
 		})
 	}

@@ -59,18 +59,7 @@ func (p *Participant) rowsRefused(d *kv.RangeDescriptor, b *kv.Batch) error {
 }
 
 // awaitLeft returns when a change of protocol was made, or given up.
-func (p *Participant) awaitLeft(ctx context.Context, l *leaving) error {
-	select {
-	case <-l.over:
-		return nil
-	case <-*p.unled.Load():
-		return errUnled()
-	case <-p.ended:
-		return p.closedErr()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func (p *Participant) awaitLeft(ctx context.Context, l *leaving) error { return p.await(ctx, l.over) }
 
 // stay ends what is left of a change of protocol, if it is still the one that the caller knows; nil: whichever there is.
 func (p *Participant) stay(l *leaving) {

@@ -36,8 +36,13 @@ func (p *Participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse,
 // awaitThaw returns when a freeze has ended.
 func (p *Participant) awaitThaw(ctx context.Context, c *closing) error {
 	p.o.Metrics.FreezeWaits.Add(1)
+	return p.await(ctx, c.thawed)
+}
+
+// await returns when a channel is closed, or the range can't be served here any more.
+func (p *Participant) await(ctx context.Context, c <-chan struct{}) error {
 	select {
-	case <-c.thawed:
+	case <-c:
 		return nil
 	case <-*p.unled.Load():
 		return errUnled()
