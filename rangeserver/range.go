@@ -61,6 +61,11 @@ func (g *Range) Host() *host.Host { return g.s.o.Host }
 // StartedAt is a timestamp that all is before which earlier processes of the node have read off its clock.
 func (g *Range) StartedAt() clock.Timestamp { return g.s.o.StartedAt }
 
+// AppliedIn is up to which index the range's log is in what a reader of the engine shows.
+func (g *Range) AppliedIn(src engine.Reader) (uint64, error) {
+	return replica.AppliedIn(src, g.r.RangeID())
+}
+
 // Clock is the node's.
 func (g *Range) Clock() *clock.Clock { return g.s.o.Clock }
 

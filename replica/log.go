@@ -148,6 +148,16 @@ func decodeAppliedState(b []byte) (a appliedState, err error) {
 	return a, r.Err()
 }
 
+// AppliedIn is up to which index a range's log is in what a reader of an engine shows.
+func AppliedIn(src engine.Reader, id kv.RangeID) (uint64, error) {
+	b, err := src.Get(keys.AppliedStateKey(id))
+	if err != nil {
+		return 0, err
+	}
+	a, err := decodeAppliedState(b)
+	return a.index, err
+}
+
 // appendThreshold is a range's threshold of garbage collection as its replicas store it: alike, since they compare it.
 func appendThreshold(b []byte, t *clock.Timestamp) []byte { return wire.Timestamp(b, 1, *t) }
 

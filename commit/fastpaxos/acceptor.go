@@ -31,10 +31,12 @@ const (
 	Forget
 	// Show is End for one replica, which answers without promising anything (fastpaxos.FP72).
 	Show
+	// Reign asks to accept nothing in an earlier ballot for any record of the range (fastpaxos.FP90). The key is one of them.
+	Reign
 )
 
 func (k Kind) String() string {
-	return [...]string{"", "query", "propose", "prepare", "dictate", "end", "read", "forget", "show"}[k]
+	return [...]string{"", "query", "propose", "prepare", "dictate", "end", "read", "forget", "show", "reign"}[k]
 }
 
 // Request is what an acceptor is asked about one record.
@@ -45,15 +47,21 @@ type Request struct {
 	Option Option
 	// Committed is the outcome that End brings.
 	Committed bool
-	// Ballot is that of Prepare and Dictate.
+	// Ballot is that of Prepare, Dictate and Reign.
 	Ballot Ballot
 	// State is what Dictate proposes, Sequence its number in the ballot.
 	State    *Record
 	Sequence uint64
 	// Look is what Read asks for.
 	Look *Look
-	// Generation is that of the range in which Prepare and Dictate were made. Another one has nothing to do with their master (fastpaxos.FP68).
+	// Generation is that of the range in which Prepare, Dictate and Reign were made, and the one whose base Look.Base asks for. Another one has nothing to do with their master
+	// (fastpaxos.FP68).
 	Generation uint64
+	// Renew, with Reign, promises nothing: it says that the range needs a new generation (fastpaxos.FP95).
+	Renew bool
+
+	// beside is what the replica's base has, for Reign: the replica fills it in.
+	beside *beside `wire:"-"`
 }
 
 // Reply is what an acceptor answers.
@@ -76,6 +84,10 @@ type Reply struct {
 	Looked *Looked
 	// Mark is a timestamp at or below which nothing is accepted any more, if an option was rejected for that: a later one of the same transaction may be accepted.
 	Mark clock.Timestamp
+	// Reigned answers Reign, if the term is promised.
+	Reigned *Reigned
+	// Term says that Promised is a promise for all records of the range.
+	Term bool
 }
 
 // Message is a request or its reply.
@@ -111,6 +123,11 @@ type Acceptor struct {
 	floor clock.Timestamp
 	// generation is that of the range; zero: it is not compared.
 	generation uint64
+	// term is the latest ballot that was promised for all records in this generation (fastpaxos.FP90). A record is not written because of it. crowded says that the range needs a
+	// new generation, because terms are not of use any more in this one (fastpaxos.FP95).
+	term    Ballot
+	before  Ballot // the term before that
+	crowded bool
 	// bare says that the base has nothing next to any row; left is where Tend has yet to look for records that it has.
 	bare bool
 	left keys.Span
@@ -171,7 +188,9 @@ func (a *Acceptor) freshen(k keys.Key, r *Record) {
 func (a *Acceptor) Restore(delta []Write) {
 	for _, w := range delta {
 		if w.Key == nil {
-			a.floor = a.floor.Forward(w.Record.Floor)
+			if a.floor = a.floor.Forward(w.Record.Floor); a.term.Less(w.Record.Promised) {
+				a.term, a.before = w.Record.Promised, w.Record.Accepted
+			}
 			continue
 		}
 		a.stored[string(w.Key)] = w.Record
@@ -226,15 +245,16 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	promise := true
 	quiet := false // what was learned is written with the next change of the record (fastpaxos.FP72)
 	kind := q.Kind
-	if (kind == Prepare || kind == Dictate) && q.Generation != a.generation && a.generation != 0 {
+	if (kind == Prepare || kind == Dictate || kind == Reign) && q.Generation != a.generation && a.generation != 0 {
 		kind = Query
 	}
+	promised := r.Promised.later(a.term)
 	switch kind {
 	case Query:
 		promise = false
 	case Propose:
 		m := a.mark(q.Key, r)
-		reply.Verdict, reply.Outcome = r.propose(&q.Option, a.cols, a.quorums, m)
+		reply.Verdict, reply.Outcome = r.propose(&q.Option, a.cols, a.quorums, m, promised)
 		if reply.Verdict == Rejected {
 			reply.Blocker = r.blocker(&q.Option)
 			if m.bars(&q.Option) {
@@ -242,12 +262,14 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 			}
 		}
 	case Prepare:
-		if r.Promised.Less(q.Ballot) {
+		if promised.Less(q.Ballot) {
 			r.Promised = q.Ballot
 			r.noteHead()
 		}
 	case Dictate:
-		r.dictated(q)
+		r.dictated(q, promised)
+	case Reign:
+		reply.Reigned = a.reign(q)
 	case End:
 		if out := r.Outcome(q.Option.Name); out == Undecided || out == Past && q.Committed {
 			r.end(&q.Option, q.Committed)
@@ -272,8 +294,12 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	if !quiet {
 		a.persist(q.Key, r, promise)
 	}
-	reply.Promised, reply.Ballot, reply.Sequence = r.Promised, r.Accepted, r.Sequence
-	if q.Kind == Query || q.Kind == Prepare || q.Kind == Dictate && q.Ballot.Less(r.Promised) {
+	reply.Promised, reply.Ballot, reply.Sequence = r.Promised.later(a.term), r.Accepted, r.Sequence
+	if q.Kind == Reign {
+		reply.Promised = a.term
+	}
+	reply.Term = reply.Promised == a.term && !a.term.Default()
+	if q.Kind == Query || q.Kind == Prepare || q.Kind == Dictate && q.Ballot.Less(reply.Promised) {
 		reply.Record = r.Clone()
 		reply.Record.Mark = a.mark(q.Key, r)
 	}
@@ -335,14 +361,14 @@ func (a *Acceptor) persist(k keys.Key, r *Record, promise bool) {
 }
 
 // propose votes about an option, if anyone may add options in the present ballot (algorithm 3, Phase2bFast).
-func (r *Record) propose(o *Option, cols Columns, q Quorums, m Mark) (v, outcome Verdict) {
+func (r *Record) propose(o *Option, cols Columns, q Quorums, m Mark, promised Ballot) (v, outcome Verdict) {
 	if outcome = r.Outcome(o.Name); outcome != Undecided {
 		return Undecided, outcome
 	}
 	if known := r.vote(o.Name); known != nil {
 		return known.Verdict, Undecided
 	}
-	if r.Promised != r.Accepted || !r.Accepted.Open() {
+	if promised != r.Accepted || !r.Accepted.Open() {
 		return Undecided, Undecided // a master has it, or is about to
 	}
 	if v = r.judge(o, cols, q, false); m.bars(o) {
@@ -364,8 +390,8 @@ func (r *Record) blocker(o *Option) *Option {
 }
 
 // dictated takes over the state that a master proposes (algorithm 3, Phase2bClassic). It keeps all that this acceptor knows of outcomes.
-func (r *Record) dictated(q *Request) {
-	if q.Ballot.Less(r.Promised) || q.Ballot == r.Accepted && q.Sequence <= r.Sequence {
+func (r *Record) dictated(q *Request, promised Ballot) {
+	if q.Ballot.Less(promised) || q.Ballot == r.Accepted && q.Sequence <= r.Sequence {
 		return
 	}
 	mine := *r

@@ -282,7 +282,7 @@ func (q *Request) Append(b []byte) []byte {
 		b, at = wire.Begin(b, 8)
 		b = wire.End(q.Look.Append(b), at)
 	}
-	return wire.Uint(b, 9, q.Generation)
+	return wire.Bool(wire.Uint(b, 9, q.Generation), 11, q.Renew)
 }
 
 // size is about how many bytes Append adds, at least for requests without a state.
@@ -298,7 +298,7 @@ func readRequest(r *wire.Reader, q *Request) {
 	for m := r.Open("fastpaxos.Request"); r.Next(&m); {
 		switch r.Field() {
 		case 1:
-			q.Kind = Kind(r.Enum(uint8(Show)))
+			q.Kind = Kind(r.Enum(uint8(Reign)))
 		case 2:
 			q.Key = keys.Key(r.Bytes())
 		case 3:
@@ -317,6 +317,8 @@ func readRequest(r *wire.Reader, q *Request) {
 			readLook(r, q.Look)
 		case 9:
 			q.Generation = r.Uint()
+		case 11:
+			q.Renew = r.Bool()
 		default:
 			r.Skip()
 		}
@@ -353,7 +355,13 @@ func (p *Reply) Append(b []byte) []byte {
 		b, at = wire.Begin(b, 8)
 		b = wire.End(p.Looked.Append(b), at)
 	}
-	return wire.Timestamp(b, 9, p.Mark)
+	b = wire.Timestamp(b, 9, p.Mark)
+	if p.Reigned != nil {
+		var at int
+		b, at = wire.Begin(b, 10)
+		b = wire.End(p.Reigned.append(b), at)
+	}
+	return wire.Bool(b, 12, p.Term)
 }
 
 func readReply(r *wire.Reader, p *Reply) {
@@ -380,6 +388,11 @@ func readReply(r *wire.Reader, p *Reply) {
 			readLooked(r, p.Looked)
 		case 9:
 			p.Mark = r.Timestamp()
+		case 10:
+			p.Reigned = &Reigned{}
+			readReigned(r, p.Reigned)
+		case 12:
+			p.Term = r.Bool()
 		default:
 			r.Skip()
 		}

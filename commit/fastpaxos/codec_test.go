@@ -16,6 +16,11 @@ func TestMessages(t *testing.T) {
 			vote(&r.Votes[i])
 		}
 	}
+	reigned := func(p *Reigned) {
+		for i := range p.Apart {
+			p.Apart[i] |= 1 // no name is zero
+		}
+	}
 	some := func(r *Record) *Record {
 		if r != nil {
 			record(r)
@@ -51,19 +56,23 @@ func TestMessages(t *testing.T) {
 			}
 		}),
 		wiretest.Of("fastpaxos.Request", wiretest.Skips, func(b []byte, q *Request) []byte { return q.Append(b) }, readRequest,
-			func(q *Request) { q.Kind %= Show + 1; q.State = some(q.State) }),
+			func(q *Request) { q.Kind %= Reign + 1; q.beside = nil; q.State = some(q.State) }),
 		wiretest.Of("fastpaxos.Reply", wiretest.Skips, func(b []byte, p *Reply) []byte { return p.Append(b) }, readReply,
 			func(p *Reply) {
 				p.Verdict %= Past + 1
 				p.Outcome %= Past + 1
 				p.Record = some(p.Record)
+				if p.Reigned != nil {
+					reigned(p.Reigned)
+				}
 				if p.Looked != nil {
 					for i := range p.Looked.Past {
 						record(&p.Looked.Past[i].Record)
 					}
 				}
 			}),
-		wiretest.Of("fastpaxos.Ask", wiretest.Skips, func(b []byte, q *Ask) []byte { return q.Append(b) }, readAsk, func(q *Ask) { q.Kind %= Hot + 1 }),
+		wiretest.Of("fastpaxos.Reigned", wiretest.Refuses, func(b []byte, p *Reigned) []byte { return p.append(b) }, readReigned, reigned),
+		wiretest.Of("fastpaxos.Ask", wiretest.Skips, func(b []byte, q *Ask) []byte { return q.Append(b) }, readAsk, func(q *Ask) { q.Kind %= MarkSpan + 1 }),
 		wiretest.Of("fastpaxos.Learned", wiretest.Refuses, func(b []byte, l *Learned) []byte { return l.append(b) }, readLearned,
 			func(l *Learned) { l.Verdict %= Past + 1 }),
 		wiretest.Of("fastpaxos.Told", wiretest.Skips, func(b []byte, a *Told) []byte { return a.Append(b) }, readTold,

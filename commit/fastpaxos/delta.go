@@ -17,6 +17,7 @@ import (
 //	0, 'v', name, row key         a vote, or the outcome that takes its place, with what was executed
 //	0, 'a', name, row key         an executed update that commutes, and whose outcome is not remembered any more, or was not told
 //	0                             the floor of records that were dropped (fastpaxos.FP41)
+//	1                             the ballot that was promised for all records (fastpaxos.FP90)
 //
 // Names are a timestamp and a transaction, and are not repeated in the values. If the base has a protocol key next to the row, the first change in the generation
 // writes all parts, and the head is there in any case. So what the delta has of a record takes the place of that.
@@ -362,8 +363,11 @@ func (r *Record) mayForget(now clock.Timestamp) bool {
 	return true
 }
 
-// floorName is the delta's key of the floor of records that were dropped. No row key's encoding is like it.
-const floorName = "\x00"
+// floorName is the delta's key of the floor of records that were dropped, and termName that of the ballot that was promised for all records. No row key's encoding is like one of them.
+const (
+	floorName = "\x00"
+	termName  = "\x01"
+)
 
 // appendPart adds the name of a part. Those of transactions come in the order of these: new ones are next to each other, whichever rows they are of, and old ones are removed together.
 func appendPart(b []byte, p partKind, n Name, k keys.Key) []byte {
@@ -382,7 +386,11 @@ type putter interface {
 
 // store puts what was changed into the delta.
 func (w *Write) store(d putter) {
-	if w.Key == nil {
+	switch {
+	case w.Key == nil && !w.Record.Promised.Default():
+		d.Put([]byte(termName), w.Record.Append(nil)) // with the one before, as accepted
+		return
+	case w.Key == nil:
 		d.Put([]byte(floorName), w.Record.Floor.Append(nil))
 		return
 	}
@@ -516,7 +524,7 @@ func (o *executed) read(r *wire.Reader) {
 	}
 }
 
-// restoreDelta gives the records of a delta, as far as that has them (Record.over). One without a key has the floor.
+// restoreDelta gives the records of a delta, as far as that has them (Record.over). One without a key has the floor, or the term.
 func restoreDelta(entries iter.Seq2[[]byte, []byte]) (out []Write, err error) {
 	at := map[string]Write{}
 	for name, value := range entries {
@@ -527,6 +535,14 @@ func restoreDelta(entries iter.Seq2[[]byte, []byte]) (out []Write, err error) {
 				return nil, fmt.Errorf("fastpaxos: the delta's floor: %w", err)
 			}
 			out = append(out, Write{Record: &Record{Floor: at}})
+			continue
+		}
+		if string(name) == termName {
+			t, in := &Record{}, wire.Read(value)
+			if readRecord(&in, t); in.Err() != nil {
+				return nil, fmt.Errorf("fastpaxos: the delta's term: %w", in.Err())
+			}
+			out = append(out, Write{Record: t})
 			continue
 		}
 		p, n, k, err := readName(name)

@@ -97,6 +97,8 @@ type Master struct {
 	refreshed bool
 	// generation is that of the range for which it was made; zero: it is not compared (fastpaxos.FP68).
 	generation uint64
+	// term, if it is not nil, is the one in which the master has begun (term.go).
+	term *term
 
 	phase    masterPhase
 	ballot   Ballot
@@ -188,6 +190,9 @@ func (m *Master) Request() *Request {
 	case preparing:
 		return &Request{Kind: Prepare, Key: m.key, Ballot: m.ballot, Generation: m.generation}
 	case ruling:
+		if m.sequence == 0 {
+			return nil // of a term: nothing is wanted yet
+		}
 		return &Request{Kind: Dictate, Key: m.key, Ballot: m.ballot, Sequence: m.sequence, State: m.state, Generation: m.generation}
 	}
 	return nil
@@ -206,6 +211,9 @@ func (m *Master) prepare() {
 func (m *Master) Answer(from kv.ReplicaID, q *Request, r *Reply) {
 	if m.highest.Less(r.Promised) {
 		m.highest = r.Promised
+	}
+	if m.term != nil && r.Term && m.term.ballot.Less(r.Promised) {
+		m.term.over.Store(true)
 	}
 	if q.Ballot != m.ballot {
 		return
@@ -350,6 +358,14 @@ func (m *Master) decide(o *Option) {
 func (m *Master) rule() {
 	first := m.sequence == 0
 	changed := first || m.refreshed && len(m.wants) > 0
+	if t := m.term; t != nil && m.ballot == t.ballot {
+		// In this order: see fastpaxos.FP94.
+		if mark := m.state.Mark.join(t.opens(m.key)); mark != m.state.Mark {
+			s := m.state.Clone()
+			s.Mark = mark
+			m.state = s
+		}
+	}
 	for i := range m.wants {
 		w := &m.wants[i]
 		if w.at > 0 {
@@ -411,6 +427,9 @@ func (r *Record) learnt(n Name) Learned {
 
 // settle: a classic quorum has accepted the present state, so all of it is learned.
 func (m *Master) settle() {
+	if m.term != nil && m.ballot == m.term.ballot {
+		m.term.settled(m.key)
+	}
 	m.wants = slices.DeleteFunc(m.wants, func(w want) bool {
 		if w.at == 0 || w.at > m.sequence {
 			return false

@@ -41,13 +41,25 @@ func acceptors(o *ProtocolOptions, marks *Marks) *acceptor.Protocol[*Acceptor, R
 				// Nobody tells it outcomes. Requests to the nearest replica go on to another one.
 				return nil, &kv.UnavailableError{Reason: "a replica without a vote has the rows as of the generation's beginning"}
 			}
-			if q.Kind != Read {
+			switch {
+			case q.Kind == Reign && !q.Renew:
+				var err error
+				q.beside, err = a.besides(g.Engine(), d.Span(), g.AppliedIn)
+				return nil, err
+			case q.Kind != Read:
 				return nil, nil
 			}
 			for _, k := range q.Look.Keys {
 				if !d.Contains(k) {
 					return nil, &kv.RangeMismatchError{Span: keys.Span{Start: k}, Infos: []kv.RangeInfo{{Desc: *d}}}
 				}
+			}
+			if q.Look.Base {
+				if q.Generation != generation || !g.Acts(generation) {
+					return &Reply{Looked: &Looked{}}, nil
+				}
+				l, err := lookBase(g.Engine(), q.Look.Keys, g.AppliedIn)
+				return &Reply{Looked: &l}, err
 			}
 			if !q.Look.At.IsZero() {
 				return lookBack(g, generation, a, d, q.Look)
@@ -62,9 +74,12 @@ func acceptors(o *ProtocolOptions, marks *Marks) *acceptor.Protocol[*Acceptor, R
 		Stored: restoreDelta,
 		Pieces: func(w *Write, send func([]byte) error) error { return w.pieces(send) },
 		Last:   func(w *Write) clock.Timestamp { return w.Record.last() },
-		Size:   func(a *Acceptor) int64 { return a.size },
+		Size:   (*Acceptor).holds,
 		Tend: func(g *rangeserver.Range, a *Acceptor) error {
 			a.leads, a.overdue = g.Leads(), nil
+			if a.crowded {
+				g.Holds(a.holds())
+			}
 			err := a.Tend(g.Engine(), g.Clock().Now())
 			o.mend(a.overdue)
 			g.Lags(len(a.lagging))
@@ -97,6 +112,14 @@ func lookBack(g *rangeserver.Range, generation uint64, a *Acceptor, d *kv.RangeD
 		return nil, &kv.GenerationError{Range: d.ID, Desc: g.Desc()} // what was promised may not be in this replica's report
 	}
 	return &Reply{Looked: &l}, err
+}
+
+// holds is about how many bytes the delta has, or so many that the range is folded.
+func (a *Acceptor) holds() int64 {
+	if a.crowded {
+		return crowdedSize
+	}
+	return a.size
 }
 
 type participant struct {

@@ -70,6 +70,16 @@ func (m *Marks) add(q *Look, read keys.Span) {
 	}
 }
 
+// latest is at or above all of them.
+func (m *Marks) latest() clock.Timestamp {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cache == nil {
+		return clock.Timestamp{}
+	}
+	return m.cache.Latest()
+}
+
 func (m *Marks) of(k keys.Key) (out Mark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,9 +147,21 @@ type PastRow struct {
 	Busy bool
 }
 
+// busy reports whether a master has the record that does not know of a promise to a reader. term is what the acceptor has promised for all records.
+func (r *Record) busy(q *Look, term Ballot) bool {
+	promised := r.Promised
+	if q.termed(term) {
+		promised = promised.later(term)
+	}
+	return promised != r.Accepted || !r.Accepted.Open() && r.Accepted != q.Term
+}
+
+// termed reports whether an acceptor has promised a term whose master has not made the reader's promise (fastpaxos.FP94).
+func (q *Look) termed(term Ballot) bool { return !term.Default() && term != q.Term }
+
 // past is the record at a timestamp. newer is the latest that was written, or may have been, in (at, limit].
-func (r *Record) past(k keys.Key, q *Look) (out PastRow, newer clock.Timestamp) {
-	out = PastRow{Key: k, Busy: r.Promised != r.Accepted || !r.Accepted.Open()}
+func (r *Record) past(k keys.Key, q *Look, term Ballot) (out PastRow, newer clock.Timestamp) {
+	out = PastRow{Key: k, Busy: r.busy(q, term)}
 	note := func(t clock.Timestamp) bool {
 		if q.At.Less(t) && t.LessEq(q.Limit) {
 			newer = newer.Forward(t)
@@ -192,8 +214,12 @@ func (a *Acceptor) lookBack(src source, q *Look, within keys.Span) (out Looked, 
 		// Versions between those that the base has may have been dropped.
 		return Looked{Old: true, Since: a.floor.Forward(a.old)}, nil
 	}
+	termed := q.termed(a.term)
+	if termed {
+		out.Term = a.term
+	}
 	add := func(k keys.Key, r *Record) {
-		p, newer := r.past(k, q)
+		p, newer := r.past(k, q, a.term)
 		out.Newer = out.Newer.Forward(newer)
 		if p.Old || p.Busy || !p.Record.Base.At.IsZero() || len(p.Record.Added)+len(p.Record.Votes) > 0 {
 			out.Past = append(out.Past, p)
@@ -215,8 +241,8 @@ func (a *Acceptor) lookBack(src source, q *Look, within keys.Span) (out Looked, 
 			if err != nil {
 				return out, err
 			}
-			if !ok || !v.At.IsZero() {
-				out.Past = append(out.Past, PastRow{Key: k, Record: Record{Base: v}, Old: !ok})
+			if !ok || !v.At.IsZero() || termed {
+				out.Past = append(out.Past, PastRow{Key: k, Record: Record{Base: v}, Old: !ok, Busy: termed})
 			}
 		}
 		a.marks.add(q, keys.Span{})
@@ -257,7 +283,7 @@ func (a *Acceptor) lookBack(src source, q *Look, within keys.Span) (out Looked, 
 	}
 	for i := range rows {
 		if v := &rows[i]; known[string(v.Key)] == nil {
-			out.Past = append(out.Past, PastRow{Key: v.Key, Record: Record{Base: Value{At: v.Timestamp, Data: v.Value}}})
+			out.Past = append(out.Past, PastRow{Key: v.Key, Record: Record{Base: Value{At: v.Timestamp, Data: v.Value}}, Busy: termed})
 		}
 	}
 	for k, r := range known {

@@ -34,12 +34,16 @@ const (
 	Hot
 	// Held asks whether a turn is still in use: its keeper has given it some time ago, and others wait.
 	Held
+	// MarkSpan asks the master of a term for a promise to a reader, for a span (fastpaxos.FP94). The option is its name, as with Decide.
+	MarkSpan
 )
 
 // Ask is what a gateway asks another one about a record.
 type Ask struct {
 	Kind AskKind
 	Key  keys.Key
+	// End is that of the span that begins with the key, for MarkSpan.
+	End keys.Key
 	// Option is what is to be decided about. Prevent: its update is not known.
 	Option  Option
 	Prevent bool
@@ -61,7 +65,7 @@ type Ask struct {
 type Told struct {
 	// Learned is the decision, Undecided if it takes longer than a gateway waits for another one.
 	Learned Learned
-	// Ballot, if it is not zero, is a later one of a master elsewhere. Its round is zero if only the master's node is known.
+	// Ballot, if it is not zero, is a later one of a master elsewhere. Its round is zero if only the master's node is known. To MarkSpan it is the one that was asked for, if the promise was made.
 	Ballot Ballot
 	// Open says that the record has no master: a direct petition is to be proposed to its replicas. Yours says that the asking gateway writes the record most, and is to be its master from now on.
 	Open, Yours bool
@@ -76,14 +80,15 @@ func (q *Ask) Append(b []byte) []byte {
 	b = wire.Bytes(wire.Uint(b, 1, uint64(q.Kind)), 2, q.Key)
 	b = wire.Bool(message(b, 3, q.Option.append), 4, q.Prevent)
 	b = wire.Uint(wire.Fixed64(message(b, 5, q.Ballot.append), 6, q.Number), 7, uint64(q.Rival))
-	return wire.Bool(wire.Timestamp(wire.Bool(b, 8, q.Mark), 9, q.At), 10, q.Direct)
+	b = wire.Bool(wire.Timestamp(wire.Bool(b, 8, q.Mark), 9, q.At), 10, q.Direct)
+	return wire.Bytes(b, 13, q.End)
 }
 
 func readAsk(r *wire.Reader, q *Ask) {
 	for m := r.Open("fastpaxos.Ask"); r.Next(&m); {
 		switch r.Field() {
 		case 1:
-			q.Kind = AskKind(r.Enum(uint8(Held)))
+			q.Kind = AskKind(r.Enum(uint8(MarkSpan)))
 		case 2:
 			q.Key = keys.Key(r.Bytes())
 		case 3:
@@ -102,6 +107,8 @@ func readAsk(r *wire.Reader, q *Ask) {
 			q.At = r.Timestamp()
 		case 10:
 			q.Direct = r.Bool()
+		case 13:
+			q.End = keys.Key(r.Bytes())
 		default:
 			r.Skip()
 		}
@@ -255,6 +262,13 @@ func (c *Client) Serve(ctx context.Context, from kv.NodeID, msg []byte) ([]byte,
 		c.heat(q.Key)
 	case Held:
 		out.Granted = c.holds(from, q)
+	case MarkSpan:
+		ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, patience)
+		defer cancel()
+		var ok bool
+		if ok, err = c.markSpan(ctx, keys.Span{Start: q.Key, End: q.End}, q.Option.Name, q.Ballot); ok {
+			out.Ballot = q.Ballot
+		}
 	default:
 		err = fmt.Errorf("fastpaxos: a gateway asks for something unknown (%d)", q.Kind)
 	}

@@ -242,11 +242,21 @@ func (c *Client) master(ctx context.Context, k keys.Key) (to Ballot, known bool)
 	return to, false
 }
 
-// newMaster makes the master of a record of a range.
-func (c *Client) newMaster(k keys.Key, d *kv.RangeDescriptor) *Master {
+// newMaster makes the master of a record of a range: in the term that the gateway has, if that covers the record.
+func (c *Client) newMaster(ctx context.Context, k keys.Key, d *kv.RangeDescriptor) *Master {
 	policy := c.policy(k)
-	m := NewMaster(k, c.number(), QuorumsIn(d), c.o.Columns, policy.kept())
-	m.generation, m.judges = d.Generation, policy.Ballots == LearnedBallots
+	c.mu.Lock()
+	var t *term
+	if v := c.terms[d.ID]; v != nil && v.in == placeOf(d) {
+		t = v.t
+	}
+	c.mu.Unlock()
+	m, _ := c.masterInTerm(ctx, t, k, policy.kept())
+	if m == nil {
+		m = NewMaster(k, c.number(), QuorumsIn(d), c.o.Columns, policy.kept())
+		m.generation = d.Generation
+	}
+	m.judges = policy.Ballots == LearnedBallots
 	return m
 }
 

@@ -34,6 +34,10 @@ type Look struct {
 	// reported (Looked.Newer).
 	At, Limit clock.Timestamp
 	By        kv.TxnID
+	// Base asks for the newest versions of keys that the replica's base has, whatever its acceptor knows besides (fastpaxos.FP92).
+	Base bool
+	// Term is a ballot whose master has made the promise for the span, for all records that it decides about in it (fastpaxos.FP94).
+	Term Ballot
 }
 
 // Looked answers it. Resume is what is left of the span.
@@ -49,6 +53,10 @@ type Looked struct {
 	Past         []PastRow
 	Newer, Since clock.Timestamp
 	Old          bool
+	// Applied is up to which index the range's log is in the base that was read, if that was asked for.
+	Applied uint64
+	// Term is what the acceptor has promised for all records, if Look.Term is not that: the promise of this answer does not bind its master.
+	Term Ballot
 }
 
 // Outstanding is an option of a record, with what is needed to have its transaction ended: its name, keys and anchor.
@@ -216,7 +224,8 @@ func (q *Look) Append(b []byte) []byte {
 	}
 	b = wire.Bytes(wire.Bytes(b, 2, q.Span.Start), 3, q.Span.End)
 	b = wire.Bool(wire.Int(wire.Int(wire.Bool(b, 4, q.Reverse), 5, q.Max), 6, q.Bytes), 7, q.Open)
-	return wire.ID(wire.Timestamp(wire.Timestamp(b, 8, q.At), 9, q.Limit), 10, q.By)
+	b = wire.ID(wire.Timestamp(wire.Timestamp(b, 8, q.At), 9, q.Limit), 10, q.By)
+	return message(wire.Bool(b, 11, q.Base), 13, q.Term.append)
 }
 
 func readLook(r *wire.Reader, q *Look) {
@@ -242,6 +251,10 @@ func readLook(r *wire.Reader, q *Look) {
 			q.Limit = r.Timestamp()
 		case 10:
 			q.By = r.ID()
+		case 11:
+			q.Base = r.Bool()
+		case 13:
+			readBallot(r, &q.Term)
 		default:
 			r.Refuse()
 		}
@@ -273,7 +286,8 @@ func (l *Looked) Append(b []byte) []byte {
 		b, at = wire.Begin(b, 5)
 		b = wire.End(l.Past[i].append(b), at)
 	}
-	return wire.Bool(wire.Timestamp(wire.Timestamp(b, 6, l.Newer), 7, l.Since), 8, l.Old)
+	b = wire.Bool(wire.Timestamp(wire.Timestamp(b, 6, l.Newer), 7, l.Since), 8, l.Old)
+	return message(wire.Uint(b, 10, l.Applied), 11, l.Term.append)
 }
 
 func (o *Outstanding) append(b []byte) []byte {
@@ -313,6 +327,10 @@ func readLooked(r *wire.Reader, l *Looked) {
 			l.Since = r.Timestamp()
 		case 8:
 			l.Old = r.Bool()
+		case 10:
+			l.Applied = r.Uint()
+		case 11:
+			readBallot(r, &l.Term)
 		default:
 			r.Skip()
 		}

@@ -336,7 +336,7 @@ func (c *Client) reignOnce(ctx context.Context, k keys.Key, g *reign) error {
 	for pause := firstPause; ; {
 		anew := m == nil || in != placeOf(desc)
 		if anew {
-			m, in = c.newMaster(k, desc), placeOf(desc)
+			m, in = c.newMaster(ctx, k, desc), placeOf(desc)
 			c.takes(g, m)
 		}
 		if mends, versions := c.mends(g); m.Idle() && (begins && m.open() > 0 || m.decided >= longest || mends) { // else what it has decided a moment ago answers those who ask about it

@@ -31,8 +31,11 @@ type reading struct {
 	quorum Quorums
 	// heard are replicas that have promised, refused those that have not.
 	heard, refused int
-	newer, since   clock.Timestamp
-	rows           map[string]*pastRecord
+	// termed have promised a term whose master has not promised, of a span; term is the latest of these.
+	termed       int
+	term         Ballot
+	newer, since clock.Timestamp
+	rows         map[string]*pastRecord
 	// covered is the part of the span that all of them have read.
 	covered keys.Span
 }
@@ -61,6 +64,11 @@ func (m *reading) begin(d *kv.RangeDescriptor) {
 func (m *reading) take(l *Looked) {
 	if m.newer, m.since = m.newer.Forward(l.Newer), m.since.Forward(l.Since); l.Old {
 		m.refused++
+		return
+	}
+	if m.q.Keys == nil && !l.Term.Default() {
+		m.termed++
+		m.term = m.term.later(l.Term)
 		return
 	}
 	m.heard++
@@ -144,6 +152,9 @@ func (c *Client) lookBack(ctx context.Context, q *Look) (m *reading, err error) 
 				return true
 			}
 			m.take(rs[0].Looked)
+			if m.termed > m.quorum.Replicas-m.quorum.Reading() {
+				return false
+			}
 			if m.heard < m.quorum.Classic || m.heard < m.quorum.Reading() && len(closed) == 0 {
 				return true
 			}
@@ -153,6 +164,21 @@ func (c *Client) lookBack(ctx context.Context, q *Look) (m *reading, err error) 
 		})
 		if isOther(err) {
 			return nil, err
+		}
+		if m.termed > 0 && (!enough || m.heard < m.quorum.Reading()) && ctx.Err() == nil {
+			ok, err := c.marked(ctx, q, m.term, m.in.generation)
+			if err != nil {
+				return nil, err
+			}
+			if !ok {
+				if err := c.pause(ctx, pause); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			asked := *q
+			asked.Term, q = m.term, &asked
+			continue
 		}
 		if !enough && m.in != (place{}) && ctx.Err() == nil {
 			switch {
@@ -201,7 +227,7 @@ func (c *Client) certain(ctx context.Context, m *reading, ks []keys.Key) error {
 		return nil
 	}
 	slices.SortFunc(ks, keys.Key.Compare)
-	again, err := c.lookBack(ctx, &Look{Keys: ks, At: m.q.At, Limit: m.q.Limit, By: m.q.By})
+	again, err := c.lookBack(ctx, &Look{Keys: ks, At: m.q.At, Limit: m.q.Limit, By: m.q.By, Term: m.q.Term})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,575 @@
+package fastpaxos
+
+import (
+	"context"
+	"hash/fnv"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/storage/engine"
+	"meridian/storage/mvcc"
+	"meridian/wire"
+)
+
+// # Terms
+//
+// A master needs two rounds for a record that it has not decided about before: Prepare and Dictate. A gateway that decides about all writes of a range asks for the first of them once, for all
+// records of the range (Reign). Its ballot is a term. It is Multi-Paxos over records, with a promise that is not stored per record:
+//
+//	gateway    --- Reign T --------------> all voters          one round, once in a generation
+//	           <-- apart, applied, floor --                    from a classic quorum
+//	           --- Read (base) ----------> the nearest one     within the region
+//	           --- Dictate T, 1: state --> all voters          one round: the first option of a record is decided
+//
+// The rules, and why they keep what a Prepare of each record keeps. T is a term, Q the classic quorum that has answered its Reign, and k a record.
+//
+//	fastpaxos.FP90 (I1): An acceptor that has promised T has promised it for each record of its range, whether it knows the record or not: what it has promised about k is the later one of T and k's own
+//	    ballot. The term is durable before the answer leaves, under a name of its own in the delta, and ends with the generation, whose last state does not depend on promises (fastpaxos.FP9). A record that has
+//	    promised a later ballot keeps it.
+//	fastpaxos.FP91 (I1): The answer names each record that is not just as the replica's base has it (Record.apart): with votes, updates, outcomes, a ballot of its own, a floor above that of all
+//	    records, a version that the base lacks, or a protocol key next to its row. It is about the moment of the answer, and later ones of the same term are as good: until Q has answered, T's master has sent nothing. A record
+//	    that no answer of Q names may be dictated in T. All others have a master by Prepare, with a later ballot, as without terms.
+//	    For such a k all of Q would have answered to a Prepare in T: no ballot, no votes, no outcomes, and a version. So no option about k was learned in an earlier ballot that is not part of that version, or past by a
+//	    floor (Q has an acceptor in common with each quorum that could have learned it, fastpaxos.FP2), none can be learned in one later, and what ProvedSafe gives is the latest of these versions, without any vote.
+//	fastpaxos.FP92 (I1, I4): The state in which T begins for k has the version that the base of some replica has, once that has applied the range's log up to the largest index of Q's answers (Reigned.Applied, which is read after the
+//	    records, and before the row). Each version in an answer of Q was in a base, so it is in the log up to there (fastpaxos.FP42). A later version in that base is final too. The state's floor is the highest of the answers, since what is at or
+//	    below an acceptor's floor is past there (fastpaxos.FP41), and its Mark is at or above all that the answering nodes have promised to readers (fastpaxos.FP60).
+//	fastpaxos.FP93 (I1): A gateway begins with k in T at most once, and no two gateways have the same T. So there is one sequence of states of k in T. A gateway remembers the names of the
+//	    records with which it has begun, for as long as it uses T; when these are too many, or if it has forgotten them with all else, as after a restart, it takes another term. A name is a hash: two records with the same one are
+//	    treated as if each was the other, which costs a round.
+//	fastpaxos.FP94 (I3): A scan at a timestamp t has to know that nothing at or below t comes to be in the span afterwards, also in records that it does not find. Marks of acceptors bar what comes by fast ballots, and what comes by later
+//	    ballots and terms, whose masters hear of them with Prepare and Reign; they do not bar T's master, which has asked before. So that one promises t for the span by itself (AskKind MarkSpan): in memory, since whoever
+//	    forgets the promise has forgotten T as well. From then on it decides against what is at or below t. A state of T that may have been dictated before then and that no quorum is known to have (term.open) is made to have the mark in
+//	    the ordinary way (fastpaxos.FP61), and so is known to a quorum. All other states of T are at a quorum, so the reader, which asks the acceptors after that, hears of their options from one of them. Its answers count if their acceptors have promised no term, or T.
+//	    An earlier term's master could spoil that: a state of it which one acceptor has taken over late is what a later master finds there. If there was one in the generation (term.alone is false), or T's gateway is gone, scans
+//	    wait for the next generation, which has none (fastpaxos.FP95). A record's own earlier master can't: the record is apart, and busy until a quorum has a state of a later ballot.
+//	fastpaxos.FP95 (liveness): If there are too many records apart, or a reader can't have T's promise, the replicas are told that the range needs a new generation, and its leaseholder begins one. There no record is apart,
+//	    but for those with something outstanding. Nothing relies on when that happens.
+
+const (
+	// apartMost is how many records may be apart for a term to be promised, and with how many a term begins. Chosen by us: a name has eight bytes, so an answer has half a megabyte at most.
+	apartMost = 64 << 10
+	// termsMost bounds the ranges of which a gateway has terms.
+	termsMost = 1 << 10
+	// termPause is how long a gateway does without a term that it could not have.
+	termPause = 2 * time.Second
+	// crowdedSize has a range folded (rangeserver's foldAfter).
+	crowdedSize = 1 << 40
+	// restedMost is about how many bytes the masters have that a term keeps for later, and restedSize what one has besides its record.
+	restedMost, restedSize = 8 << 20, 512
+)
+
+// Reigned answers Reign (fastpaxos.FP91, fastpaxos.FP92).
+type Reigned struct {
+	// Apart are the names of the records that are not just as the base has them, in order.
+	Apart []uint64
+	// Many says that there are too many, and that the term is not promised.
+	Many bool
+	// Applied is up to which index the base has the range's log, or more.
+	Applied uint64
+	// Floor is the one of all records, and Mark is at or above all that the replica has promised to readers.
+	Floor, Mark clock.Timestamp
+	// Earlier says that the acceptor had promised another term in the generation.
+	Earlier bool
+}
+
+func (p *Reigned) append(b []byte) []byte {
+	for _, n := range p.Apart {
+		b = wire.Fixed64(b, 1, n)
+	}
+	b = wire.Uint(wire.Bool(b, 3, p.Many), 5, p.Applied)
+	return wire.Bool(wire.Timestamp(wire.Timestamp(b, 7, p.Floor), 9, p.Mark), 11, p.Earlier)
+}
+
+func readReigned(r *wire.Reader, p *Reigned) {
+	for m := r.Open("fastpaxos.Reigned"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			*wire.Grow(r, &p.Apart) = r.Fixed64()
+		case 3:
+			p.Many = r.Bool()
+		case 5:
+			p.Applied = r.Uint()
+		case 7:
+			p.Floor = r.Timestamp()
+		case 9:
+			p.Mark = r.Timestamp()
+		case 11:
+			p.Earlier = r.Bool()
+		default:
+			r.Refuse()
+		}
+	}
+}
+
+// nameOf is a record's name in terms. It is not zero.
+func nameOf[K ~string | ~[]byte](k K) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(k))
+	return h.Sum64() | 1
+}
+
+// beside is what a replica's base has to do with a Reign: the names of records with protocol keys, and up to which index it has the range's log.
+type beside struct {
+	apart   []uint64
+	applied uint64
+}
+
+// besides reads it. The index is read last, so that all that the acceptor knows of the base is in the log up to there.
+func (a *Acceptor) besides(src engine.Reader, span keys.Span, applied func(engine.Reader) (uint64, error)) (*beside, error) {
+	out := &beside{}
+	if !a.bare {
+		local := keys.RangeLocalSpan(span.Start, span.End)
+		it, err := src.NewIter(engine.IterOptions{Lower: local.Start, Upper: local.End})
+		if err != nil {
+			return nil, err
+		}
+		for ok := it.First(); ok && len(out.apart) <= apartMost; ok = it.Next() {
+			k, _ := it.Key()
+			if addr, name, err := keys.DecodeProtocolKey(k); err == nil && string(name) == sideName {
+				out.apart = append(out.apart, nameOf(addr))
+			}
+		}
+		err = it.Error()
+		it.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	out.applied, err = applied(src)
+	return out, err
+}
+
+// lookBase reads keys of the base. The index is read first, and the rows after it.
+func lookBase(src engine.Reader, ks []keys.Key, applied func(engine.Reader) (uint64, error)) (out Looked, err error) {
+	if out.Applied, err = applied(src); err != nil {
+		return out, err
+	}
+	r := mvcc.NewReader(src)
+	defer r.Close()
+	for _, k := range ks {
+		at, v, err := r.Latest(k)
+		if err != nil {
+			return out, err
+		}
+		out.Rows = append(out.Rows, Row{Key: k, Value: v, Seen: Seen{Base: at}, Last: at})
+	}
+	return out, nil
+}
+
+// apart reports whether an acceptor's record is more than what the base has.
+func (r *Record) apart(floor clock.Timestamp) bool {
+	return len(r.Votes)+len(r.Added)+len(r.Recent) > 0 || !r.Promised.Default() || !r.Accepted.Default() || r.Sequence != 0 || r.Mark != Mark{} ||
+		!r.Closed.IsZero() || floor.Less(r.Floor) || r.kept.side || r.kept.base.Less(r.Base.At)
+}
+
+// reign promises a term (fastpaxos.FP90), and says what its master has to know.
+func (a *Acceptor) reign(q *Request) *Reigned {
+	if q.Renew {
+		a.crowded = true
+		return nil
+	}
+	if q.Ballot.Less(a.term) || q.beside == nil {
+		return nil
+	}
+	names := slices.Clone(q.beside.apart)
+	for k, r := range a.records {
+		if r.apart(a.floor) {
+			names = append(names, nameOf(k))
+		}
+	}
+	for k := range a.stored {
+		names = append(names, nameOf(k))
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) > apartMost {
+		a.crowded = true
+		return &Reigned{Many: true}
+	}
+	if a.term.Less(q.Ballot) {
+		a.before, a.term = a.term, q.Ballot
+		if a.fx.Ticket == 0 {
+			a.last++
+			a.fx.Ticket = a.last
+		}
+		a.fx.Persist = append(a.fx.Persist, Write{Record: &Record{Promised: a.term, Accepted: a.before}})
+	}
+	return &Reigned{Apart: names, Applied: q.beside.applied, Floor: a.floor, Mark: a.low.Forward(a.marks.latest()), Earlier: !a.before.Default()}
+}
+
+// term is one that a gateway has.
+type term struct {
+	in     place
+	span   keys.Span
+	ballot Ballot
+	quorum Quorums
+	// applied, floor and mark are the highest of the answers.
+	applied     uint64
+	floor, mark clock.Timestamp
+	// alone says that there was no other term in the generation before.
+	alone bool
+	// over says that there is a later one, or another generation, or that it has begun with too many records.
+	over atomic.Bool
+	// marks are promises to readers of spans (fastpaxos.FP94).
+	marks Marks
+
+	mu sync.Mutex // guards the fields below; marks' may be taken after it
+	// spent are the names of records with which the term does not begin: those that were apart, and those with which it has begun.
+	spent map[uint64]bool
+	begun int
+	// open are records of which a state of the term may have been dictated that no quorum is known to have; the number changes with each.
+	open map[string]uint64
+	n    uint64
+	// rested are masters that have begun in the term, and that nobody needs at the moment; resting is about how many bytes they have.
+	rested  map[string]restedMaster
+	resting int
+}
+
+type restedMaster struct {
+	*Master
+	size int
+}
+
+// reigning collects the answers to a Reign. It is a value as Commit is.
+type reigning struct {
+	t       *term
+	heard   []kv.ReplicaID
+	highest Ballot
+	many    bool
+}
+
+func newReigning(in place, span keys.Span, ballot Ballot, q Quorums) *reigning {
+	return &reigning{t: &term{in: in, span: span, ballot: ballot, quorum: q, alone: true, spent: map[uint64]bool{}, open: map[string]uint64{}, rested: map[string]restedMaster{}}}
+}
+
+// Request is what all voters are to be asked.
+func (r *reigning) Request(k keys.Key) *Request {
+	return &Request{Kind: Reign, Key: k, Ballot: r.t.ballot, Generation: r.t.in.generation}
+}
+
+// Answer takes in a reply. It reports whether the answers of a quorum are there.
+func (r *reigning) Answer(from kv.ReplicaID, p *Reply) bool {
+	switch g := p.Reigned; {
+	case r.t.ballot.Less(p.Promised):
+		r.highest = r.highest.later(p.Promised)
+	case g == nil || p.Promised != r.t.ballot && !g.Many || slices.Contains(r.heard, from):
+	case g.Many:
+		r.many = true
+	default:
+		t := r.t
+		r.heard = append(r.heard, from)
+		for _, n := range g.Apart {
+			t.spent[n] = true
+		}
+		t.applied, t.floor, t.mark = max(t.applied, g.Applied), t.floor.Forward(g.Floor), t.mark.Forward(g.Mark)
+		t.alone = t.alone && !g.Earlier
+	}
+	return len(r.heard) >= r.t.quorum.Classic
+}
+
+// covers reports whether the term may begin with a record.
+func (t *term) covers(k keys.Key) bool {
+	if t == nil || t.over.Load() || !t.span.Contains(k) {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.spent[nameOf(k)] || t.rested[string(k)].Master != nil
+}
+
+// take reports whether the term may begin with a record, once (fastpaxos.FP93).
+func (t *term) take(k keys.Key) bool {
+	if t == nil || t.over.Load() || !t.span.Contains(k) {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := nameOf(k)
+	if t.spent[n] {
+		return false
+	}
+	if t.begun++; t.begun > apartMost {
+		t.over.Store(true)
+		return false
+	}
+	t.spent[n] = true
+	return true
+}
+
+// opens notes that a state of a record is about to be dictated. What was promised to readers before is what marks has afterwards.
+func (t *term) opens(k keys.Key) Mark {
+	t.mu.Lock()
+	t.n++
+	t.open[string(k)] = t.n
+	t.mu.Unlock()
+	return t.marks.of(k)
+}
+
+// settled notes that a quorum has the latest state of a record.
+func (t *term) settled(k keys.Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.open, string(k))
+}
+
+// master is the master of a record in the term, from the version that a base has, once take has allowed it.
+func (t *term) master(k keys.Key, base Value, cols Columns, gamma int) *Master {
+	m := NewMaster(k, t.ballot.Master, t.quorum, cols, gamma)
+	m.generation, m.ballot, m.phase, m.left, m.term = t.in.generation, t.ballot, ruling, gamma, t
+	m.state = &Record{Promised: t.ballot, Accepted: t.ballot, Base: base, Floor: t.floor, Mark: Mark{At: t.mark}}
+	return m
+}
+
+// rangeTerm is what a gateway knows of the terms of a range.
+type rangeTerm struct {
+	in place
+	t  *term
+	// ballot is that of an attempt that did not succeed, and was not refused: it is repeated.
+	ballot, highest Ballot
+	taking          chan struct{} // closed when the attempt has ended; nil: there is none
+	// again is when the next attempt may be made, by the host's monotonic clock.
+	again time.Duration
+}
+
+// term is the gateway's term of a record's range. It is taken if there is none, unless that has failed lately: then it is nil.
+func (c *Client) term(ctx context.Context, k keys.Key) (*term, error) {
+	for {
+		info, err := c.o.Sender.Range(ctx, k, false)
+		if err != nil {
+			return nil, err
+		}
+		d := &info.Desc
+		c.mu.Lock()
+		v := c.terms[d.ID]
+		if v == nil || v.in.generation < d.Generation {
+			if v != nil && v.t != nil {
+				v.t.over.Store(true)
+			}
+			for id := range c.terms {
+				if len(c.terms) < termsMost {
+					break
+				}
+				if o := c.terms[id]; o.taking == nil {
+					if o.t != nil {
+						o.t.over.Store(true)
+					}
+					delete(c.terms, id)
+				}
+			}
+			v = &rangeTerm{in: placeOf(d)}
+			c.terms[d.ID] = v
+		}
+		switch {
+		case v.t != nil && !v.t.over.Load():
+			c.mu.Unlock()
+			return v.t, nil
+		case v.taking != nil:
+			taking := v.taking
+			c.mu.Unlock()
+			select {
+			case <-taking:
+				continue
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		case c.o.Host.Clock.Monotonic() < v.again || v.in != placeOf(d):
+			c.mu.Unlock()
+			return nil, nil
+		}
+		v.t, v.taking = nil, make(chan struct{})
+		c.mu.Unlock()
+		t, err := c.reignOver(ctx, v, d)
+		c.mu.Lock()
+		if v.t = t; t == nil {
+			v.again = c.o.Host.Clock.Monotonic() + termPause/2 + time.Duration(c.o.Host.Dice.Int64N(int64(termPause)))
+		}
+		close(v.taking)
+		v.taking = nil
+		c.mu.Unlock()
+		return t, err
+	}
+}
+
+// reignOver takes a term of a range. nil: it can't be had now.
+func (c *Client) reignOver(ctx context.Context, v *rangeTerm, d *kv.RangeDescriptor) (*term, error) {
+	if v.ballot.Default() {
+		v.ballot = Ballot{Round: v.highest.Round + 1, Master: c.number()}
+	}
+	r := newReigning(v.in, d.Span(), v.ballot, QuorumsIn(d))
+	enough := false
+	_, err := c.each(ctx, []*Request{r.Request(d.Start)}, func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*Reply) bool {
+		if placeOf(d) != v.in {
+			return false
+		}
+		enough = r.Answer(from, rs[0])
+		return !enough && r.highest.Default() && !r.many
+	})
+	if enough {
+		v.ballot = Ballot{}
+		return r.t, nil
+	}
+	if v.highest = v.highest.later(r.highest); !r.highest.Default() {
+		v.ballot = Ballot{}
+	}
+	if isOther(err) {
+		return nil, err
+	}
+	return nil, ctx.Err()
+}
+
+// masterInTerm makes the master of a record in a term of this gateway. nil: the term does not cover the record, or no replica has what it has to begin with; then a master has to prepare.
+func (c *Client) masterInTerm(ctx context.Context, t *term, k keys.Key, gamma int) (*Master, error) {
+	if t == nil || t.over.Load() {
+		return nil, nil
+	}
+	if m := t.goesOn(k); m != nil {
+		return m, nil
+	}
+	if !t.take(k) {
+		return nil, nil
+	}
+	base, ok, err := c.baseOf(ctx, t, k)
+	if !ok || err != nil {
+		return nil, err
+	}
+	return t.master(k, base, c.o.Columns, gamma), nil
+}
+
+// baseOf is the newest version of a record that some replica's base has which has applied enough for a term (fastpaxos.FP92).
+func (c *Client) baseOf(ctx context.Context, t *term, k keys.Key) (v Value, ok bool, err error) {
+	q := &Request{Kind: Read, Key: k, Generation: t.in.generation, Look: &Look{Keys: []keys.Key{k}, Base: true}}
+	take := func(r *Reply) bool {
+		l := r.Looked
+		if l == nil || len(l.Rows) != 1 || l.Applied == 0 || l.Applied < t.applied {
+			return false
+		}
+		v, ok = Value{At: l.Rows[0].Seen.Base, Data: l.Rows[0].Value}, true
+		return true
+	}
+	if r, err := c.send(ctx, q); err == nil && take(r) {
+		return v, true, nil
+	} else if ctx.Err() != nil {
+		return v, false, ctx.Err()
+	}
+	_, err = c.each(ctx, []*Request{q}, func(_ *kv.RangeDescriptor, _ kv.ReplicaID, rs []*Reply) bool { return !take(rs[0]) })
+	if ok || !isOther(err) {
+		err = nil
+	}
+	return v, ok, err
+}
+
+// giveBack takes back a master that is not needed any more. One that a quorum has followed goes on in its term when the record is written again.
+func (t *term) giveBack(m *Master) {
+	if t == nil || m.term != t || m.phase != ruling || m.ballot != t.ballot || m.sequence == 0 || len(m.wants) > 0 || len(m.acks) < m.q.Classic || t.over.Load() {
+		return
+	}
+	n := int(m.state.size()) + len(m.key) + len(m.state.Base.Data) + restedSize
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for k, o := range t.rested {
+		if t.resting+n <= restedMost {
+			break
+		}
+		t.forget(k, o)
+	}
+	t.rested[string(m.key)] = restedMaster{m, n}
+	t.resting += n
+}
+
+// forget forgets a master. mu is held.
+func (t *term) forget(k string, o restedMaster) {
+	delete(t.rested, k)
+	t.resting -= o.size
+}
+
+// goesOn gives the master of a record that the term has kept.
+func (t *term) goesOn(k keys.Key) *Master {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o, ok := t.rested[string(k)]
+	if !ok {
+		return nil
+	}
+	t.forget(string(k), o)
+	return o.Master
+}
+
+// markSpan makes a promise to a reader for a span of one range, in a term of this gateway (fastpaxos.FP94). It reports whether it could.
+func (c *Client) markSpan(ctx context.Context, span keys.Span, n Name, ballot Ballot) (bool, error) {
+	c.mu.Lock()
+	var t *term
+	for _, v := range c.terms {
+		if v.t != nil && v.t.ballot == ballot && v.t.span.ContainsSpan(span) {
+			t = v.t
+		}
+	}
+	c.mu.Unlock()
+	if t == nil || t.over.Load() || !t.alone {
+		return false, nil
+	}
+	mark := markOf(n)
+	t.marks.add(&Look{At: mark.At, By: mark.By}, span)
+	open := t.opened(span)
+	err := c.all(len(open), func(i int) error {
+		if err := c.promise(ctx, open[i].key, mark); err != nil {
+			return err
+		}
+		t.overtaken(open[i])
+		return nil
+	})
+	return err == nil, err
+}
+
+// openState is a record of term.open.
+type openState struct {
+	key keys.Key
+	n   uint64
+}
+
+// opened are the records of a span of which a state may have been dictated that no quorum is known to have.
+func (t *term) opened(span keys.Span) (out []openState) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for k, n := range t.open {
+		if span.Contains(keys.Key(k)) {
+			out = append(out, openState{keys.Key(k), n})
+		}
+	}
+	slices.SortFunc(out, func(a, b openState) int { return a.key.Compare(b.key) })
+	return out
+}
+
+// overtaken notes that a quorum has a later state of a record, in whichever ballot.
+func (t *term) overtaken(o openState) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open[string(o.key)] == o.n {
+		delete(t.open, string(o.key))
+	}
+}
+
+// marked has the master of a term make a reader's promise for a span. If it can't, the range is to have a new generation, in which the reader asks again (fastpaxos.FP95).
+func (c *Client) marked(ctx context.Context, q *Look, ballot Ballot, generation uint64) (ok bool, err error) {
+	n := Mark{At: q.At, By: q.By}.name()
+	if ballot.Node() == c.o.NodeID() {
+		ok, err = c.markSpan(ctx, q.Span, n, ballot)
+	} else if c.o.Peers != nil && ballot.Node() != 0 {
+		var told *Told
+		told, err = c.ask(ctx, ballot.Node(), patience, &Ask{Kind: MarkSpan, Key: q.Span.Start, End: q.Span.End, Option: Option{Name: n}, Ballot: ballot})
+		ok = err == nil && told.Ballot == ballot
+	}
+	if ok || ctx.Err() != nil {
+		return ok, ctx.Err()
+	}
+	_, err = c.each(ctx, []*Request{{Kind: Reign, Key: q.Span.Start, Generation: generation, Renew: true}}, func(*kv.RangeDescriptor, kv.ReplicaID, []*Reply) bool { return true })
+	if isOther(err) {
+		return false, err
+	}
+	return false, nil
+}
