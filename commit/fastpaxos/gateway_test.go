@@ -213,7 +213,7 @@ type outcome struct {
 }
 
 // play runs random transactions of gateways of which some die, finishes all, and reads everything.
-func playWorld(t *testing.T, seed uint64, mistake string) (committed int, err error) {
+func playWorld(t *testing.T, seed uint64, mistake string, also ...func(*lab, []*gateway)) (committed int, err error) {
 	const rows = 6
 	w := anyLab(seed, "k2", "k4")
 	w.politics(seed / 3)
@@ -247,6 +247,9 @@ func playWorld(t *testing.T, seed uint64, mistake string) (committed int, err er
 				time.Sleep(time.Duration(g.host.Dice.Int64N(int64(200 * time.Millisecond))))
 			}
 		})
+	}
+	for _, f := range also {
+		f(w, gs)
 	}
 	w.mu.Lock()
 	if seed%5 > 1 {

@@ -60,16 +60,23 @@ type lab struct {
 	ballots  map[Ballot]bool // that were prepared
 	mistake  string
 	gateways map[kv.NodeID]*gateway
-	// bases are what the last generation of a record's range has left.
+	// bases are what the last generation of a record's range has left, and logs the versions that were added since.
 	bases map[string]*Record
+	logs  map[place]*labLog
 	// promised is up to when replicas of a generation have promised something to readers: the next one's floor is above it.
 	promised map[place]clock.Timestamp
 	// mute replicas take messages in, and their answers are lost.
 	unheard time.Duration // when it is known that a replica is dead; set at the beginning
 	mute    bool
 	// policy is that of all records, and leader the node near which classic masters are, zero if nobody knows.
-	policy Policy
-	leader kv.NodeID
+	policy  Policy
+	leader  kv.NodeID
+	dropped int // records that acceptors have dropped
+	reigned map[Ballot]bool
+	inTerm  int          // states that were dictated in terms
+	marked  int          // reads with a term's promise
+	slow    kv.ReplicaID // one that applies nothing
+	renewed int          // generations that were begun because terms wanted it
 }
 
 func newLab(seed uint64, borders ...string) *lab { return newLabOf(5, seed, borders...) }
@@ -80,8 +87,8 @@ func anyLab(seed uint64, borders ...string) *lab {
 }
 
 func newLabOf(voters int, seed uint64, borders ...string) *lab {
-	w := &lab{voters: voters, dice: rand.New(rand.NewPCG(seed, 7)), replicas: map[place]map[kv.ReplicaID]*Acceptor{}, records: map[kv.TxnID]kv.Txn{}, dead: map[kv.ReplicaID]bool{}, bases: map[string]*Record{},
-		kinds: map[Kind]int{}, gateways: map[kv.NodeID]*gateway{}, ballots: map[Ballot]bool{}, promised: map[place]clock.Timestamp{}}
+	w := &lab{voters: voters, dice: rand.New(rand.NewPCG(seed, 7)), replicas: map[place]map[kv.ReplicaID]*Acceptor{}, records: map[kv.TxnID]kv.Txn{}, dead: map[kv.ReplicaID]bool{}, bases: map[string]*Record{}, logs: map[place]*labLog{},
+		kinds: map[Kind]int{}, gateways: map[kv.NodeID]*gateway{}, ballots: map[Ballot]bool{}, reigned: map[Ballot]bool{}, promised: map[place]clock.Timestamp{}}
 	start := keys.Key("a")
 	for i, b := range append(borders, "zz") {
 		d := &kv.RangeDescriptor{ID: kv.RangeID(i + 1), Start: start, End: keys.Key(b), Generation: 3, Protocol: kv.FastPaxos}
@@ -139,27 +146,57 @@ func (w *lab) serve(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.Bat
 			return nil, err
 		}
 		if q.Kind == Read && !q.Look.At.IsZero() {
-			l, err := a.lookBack(&labSource{w, a}, q.Look, d.Span())
+			l, err := a.lookBack(&labSource{w, a, d, r}, q.Look, d.Span())
 			if err != nil {
 				return nil, err
+			}
+			if !q.Look.Term.Default() {
+				w.marked++
 			}
 			w.promised[placeOf(d)] = w.promised[placeOf(d)].Forward(q.Look.At)
 			out.Responses = append(out.Responses, &kv.ProtocolResponse{Body: (&Reply{Looked: &l}).Append(nil)})
 			continue
 		}
+		if q.Kind == Read && q.Look.Base {
+			l := &Looked{}
+			if q.Generation == d.Generation {
+				v := w.baseAt(d, r, q.Key).Base
+				l.Applied, l.Rows = w.applied(d, r), []Row{{Key: q.Key, Value: v.Data, Seen: Seen{Base: v.At}, Last: v.At}}
+			}
+			if w.mistake == "bases are old" {
+				l.Applied += 1000
+			}
+			out.Responses = append(out.Responses, &kv.ProtocolResponse{Body: (&Reply{Looked: l}).Append(nil)})
+			continue
+		}
 		if q.Kind == Read {
-			out.Responses = append(out.Responses, &kv.ProtocolResponse{Body: (&Reply{Looked: w.look(d, a, q.Look)}).Append(nil)})
+			out.Responses = append(out.Responses, &kv.ProtocolResponse{Body: (&Reply{Looked: w.look(d, r, a, q.Look)}).Append(nil)})
 			continue
 		}
 		if !d.Contains(q.Key) {
 			return nil, &kv.RangeMismatchError{Span: keys.Span{Start: q.Key}}
 		}
 		w.kinds[q.Kind]++
-		if q.Kind == Prepare {
+		switch q.Kind {
+		case Prepare:
 			w.ballots[q.Ballot] = true
+		case Reign:
+			w.reigned[q.Ballot] = w.reigned[q.Ballot] || !q.Renew
+		case Dictate:
+			if w.reigned[q.Ballot] {
+				w.inTerm++
+			}
 		}
 		if !a.Knows(q.Key) {
-			a.Load(q.Key, w.base(q.Key))
+			a.Load(q.Key, w.baseAt(d, r, q.Key))
+		}
+		if q.Kind == Reign {
+			q.beside = &beside{applied: w.applied(d, r)}
+			for k, g := range w.bases {
+				if d.Contains(keys.Key(k)) && !g.Default() {
+					q.beside.apart = append(q.beside.apart, nameOf(k))
+				}
+			}
 		}
 		if w.mistake == "everything is accepted" && q.Kind == Propose {
 			g := a.records[string(q.Key)]
@@ -171,28 +208,130 @@ func (w *lab) serve(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.Bat
 			a.Durable(fx.Ticket)
 		}
 		for _, m := range append(append(fx.Send, fx.After...), a.Effects().Send...) {
+			if m.Reply.Reigned != nil && w.mistake == "no record is apart" {
+				m.Reply.Reigned.Apart = nil
+			}
 			out.Responses = append(out.Responses, &kv.ProtocolResponse{Body: m.Reply.Append(nil)})
 		}
 	}
 	return out, nil
 }
 
+// labLog has the versions that executed updates have added to the base of a range, in a generation, and up to where each replica has them.
+type labLog struct {
+	entries []Final
+	has     map[kv.ReplicaID]int
+}
+
+func (w *lab) log(d *kv.RangeDescriptor) *labLog {
+	l := w.logs[placeOf(d)]
+	if l == nil {
+		l = &labLog{has: map[kv.ReplicaID]int{}}
+		w.logs[placeOf(d)] = l
+	}
+	return l
+}
+
+func (w *lab) applied(d *kv.RangeDescriptor, r kv.ReplicaID) uint64 {
+	return uint64(10 + w.log(d).has[r])
+}
+
+// baseAt is what a replica's base has of a record.
+func (w *lab) baseAt(d *kv.RangeDescriptor, r kv.ReplicaID, k keys.Key) *Record {
+	v := w.base(k)
+	l := w.log(d)
+	for _, e := range l.entries[:l.has[r]] {
+		if e.Key.Equal(k) && v.Base.At.Less(e.At) {
+			v = v.Clone()
+			v.learn(&Record{Base: e.Value})
+		}
+	}
+	return v
+}
+
+// absorb has some versions get into the base of a range, and the replicas apply some of its log, and drop what they need not keep.
+func (w *lab) absorb(at int, now clock.Timestamp) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := w.descs[at%len(w.descs)]
+	all, l := w.replicas[placeOf(d)], w.log(d)
+	if all == nil {
+		return
+	}
+	for _, v := range all[kv.ReplicaID(1+w.dice.IntN(5))].Final(1 << 20) {
+		if !slices.ContainsFunc(l.entries, func(e Final) bool { return e.Key.Equal(v.Key) && v.At.LessEq(e.At) }) {
+			l.entries = append(l.entries, v)
+		}
+	}
+	for r := kv.ReplicaID(1); r <= 5; r++ {
+		if r == w.slow {
+			continue
+		}
+		if w.dice.IntN(2) == 0 {
+			l.has[r] += w.dice.IntN(len(l.entries) - l.has[r] + 1)
+		}
+		if w.dice.IntN(2) == 0 {
+			w.tend(d, r, all[r], now)
+		}
+	}
+	for _, a := range all {
+		if a.crowded {
+			w.renewed++
+			w.changeAt(at%len(w.descs), false)
+			return
+		}
+	}
+}
+
+// tend is Acceptor.Tend on a base in memory.
+func (w *lab) tend(d *kv.RangeDescriptor, r kv.ReplicaID, a *Acceptor, now clock.Timestamp) {
+	for k, g := range a.records {
+		if v := w.baseAt(d, r, keys.Key(k)).Base; g.kept.base.Less(v.At) {
+			g.kept.base = v.At
+			g.noteHead()
+			g.learn(&Record{Base: v})
+		}
+		g.Forget(now.Add(-remembered))
+		idle := g.idle(now)
+		if idle {
+			a.floor, a.old = a.floor.Forward(g.Floor), a.old.Forward(g.Base.At)
+			g.kept.floor = a.floor
+		}
+		a.persist(keys.Key(k), g, false)
+		if idle {
+			delete(a.records, k)
+			delete(a.fresh, k)
+			a.order.Delete(k)
+			w.dropped++
+		}
+	}
+	a.Effects()
+}
+
 // labSource has one version of each row.
 type labSource struct {
 	w *lab
 	a *Acceptor
+	d *kv.RangeDescriptor
+	r kv.ReplicaID
+}
+
+func (s *labSource) base(k keys.Key) *Record {
+	if s.d == nil {
+		return s.w.base(k)
+	}
+	return s.w.baseAt(s.d, s.r, k)
 }
 
 func (s *labSource) record(k keys.Key) (*Record, error) {
-	if r := s.w.bases[string(k)]; r != nil && !r.Default() {
-		r = r.Clone()
-		return r, nil
+	if r := s.base(k); !r.Default() {
+		return r.Clone(), nil
 	}
 	return nil, nil
 }
 
 func (s *labSource) at(k keys.Key, t clock.Timestamp) (Value, bool, error) {
-	v := s.w.base(k).Base
+	v := s.base(k).Base
 	return v, v.At.LessEq(t), nil
 }
 
@@ -200,7 +339,7 @@ func (s *labSource) apart(span keys.Span) (map[string]*Record, error) {
 	out := map[string]*Record{}
 	for k, r := range s.w.bases {
 		if span.Contains(keys.Key(k)) && !r.Default() {
-			out[k] = r.Clone()
+			out[k] = s.base(keys.Key(k)).Clone()
 		}
 	}
 	for k, r := range s.a.records {
@@ -213,9 +352,9 @@ func (s *labSource) apart(span keys.Span) (map[string]*Record, error) {
 
 func (s *labSource) scan(span keys.Span, q *Look) (rows []kv.KeyValue, resume *keys.Span, err error) {
 	var ks []keys.Key
-	for k, r := range s.w.bases {
-		if r.Base.Data != nil && span.Contains(keys.Key(k)) && r.Base.At.LessEq(q.At) {
-			ks = append(ks, keys.Key(k))
+	for _, k := range s.w.based(s.d) {
+		if r := s.base(k); r.Base.Data != nil && span.Contains(k) && r.Base.At.LessEq(q.At) {
+			ks = append(ks, k)
 		}
 	}
 	sortKeys(ks, q.Reverse)
@@ -227,10 +366,25 @@ func (s *labSource) scan(span keys.Span, q *Look) (rows []kv.KeyValue, resume *k
 			}
 			break
 		}
-		v := s.w.bases[string(k)].Base
+		v := s.base(k).Base
 		rows = append(rows, kv.KeyValue{Key: k, Value: v.Data, Timestamp: v.At})
 	}
 	return rows, resume, nil
+}
+
+// based are the keys that the base of some replica may have.
+func (w *lab) based(d *kv.RangeDescriptor) (out []keys.Key) {
+	for k := range w.bases {
+		out = append(out, keys.Key(k))
+	}
+	if d != nil {
+		for _, e := range w.log(d).entries {
+			if !slices.ContainsFunc(out, e.Key.Equal) {
+				out = append(out, e.Key)
+			}
+		}
+	}
+	return out
 }
 
 func (w *lab) base(k keys.Key) *Record {
@@ -240,7 +394,7 @@ func (w *lab) base(k keys.Key) *Record {
 	return &Record{}
 }
 
-func (w *lab) look(d *kv.RangeDescriptor, a *Acceptor, q *Look) *Looked {
+func (w *lab) look(d *kv.RangeDescriptor, at kv.ReplicaID, a *Acceptor, q *Look) *Looked {
 	out := &Looked{}
 	ks := q.Keys
 	if ks == nil {
@@ -250,9 +404,9 @@ func (w *lab) look(d *kv.RangeDescriptor, a *Acceptor, q *Look) *Looked {
 				ks = append(ks, keys.Key(k))
 			}
 		}
-		for k, r := range w.bases {
-			if r.Base.Data != nil && span.Contains(keys.Key(k)) && a.records[k] == nil {
-				ks = append(ks, keys.Key(k))
+		for _, k := range w.based(d) {
+			if w.baseAt(d, at, k).Base.Data != nil && span.Contains(k) && a.records[string(k)] == nil {
+				ks = append(ks, k)
 			}
 		}
 		sortKeys(ks, q.Reverse)
@@ -269,7 +423,7 @@ func (w *lab) look(d *kv.RangeDescriptor, a *Acceptor, q *Look) *Looked {
 	for _, k := range ks {
 		r := a.records[string(k)]
 		if r == nil {
-			r = w.base(k)
+			r = w.baseAt(d, at, k)
 		}
 		for i := range r.Votes {
 			if v := &r.Votes[i]; q.Open && v.Verdict == Accepted {
@@ -568,13 +722,23 @@ func (w *lab) show(k string) string {
 func (w *lab) change(split bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	at := w.dice.IntN(len(w.descs))
+	w.changeAt(w.dice.IntN(len(w.descs)), split)
+}
+
+func (w *lab) changeAt(at int, split bool) {
 	d := w.descs[at]
 	sealed := w.replicas[placeOf(d)]
 	if sealed == nil {
 		return // it is being changed
 	}
 	delete(w.replicas, placeOf(d))
+	for _, e := range w.log(d).entries {
+		if v := w.base(e.Key); v.Base.At.Less(e.At) {
+			v = v.Clone()
+			v.learn(&Record{Base: e.Value})
+			w.bases[string(e.Key)] = v
+		}
+	}
 	var quorum []*Acceptor
 	for _, r := range w.dice.Perm(w.voters)[:QuorumsIn(d).Classic] {
 		quorum = append(quorum, sealed[kv.ReplicaID(r+1)])
@@ -597,7 +761,10 @@ func (w *lab) change(split bool) {
 			if r == nil {
 				r = &Record{}
 			}
-			floor = floor.Forward(r.last())
+			if floor = floor.Forward(r.last()); r.kept != nil {
+				r = r.Clone()
+				r.learn(&Record{Base: w.base(keys.Key(k)).Base})
+			}
 			reports = append(reports, r)
 		}
 		base[k] = next(reports, QuorumsIn(d), plain{})

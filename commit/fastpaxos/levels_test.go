@@ -255,7 +255,7 @@ type event struct {
 	unsure bool
 }
 
-func histories(t *testing.T, seed uint64) {
+func histories(t *testing.T, seed uint64, also ...func(*lab, []*gateway)) {
 	w := anyLab(seed, "k3")
 	w.politics(seed / 3)
 	w.jitter = 20 * time.Millisecond
@@ -299,6 +299,9 @@ func histories(t *testing.T, seed uint64) {
 				}
 			})
 		}
+	}
+	for _, f := range also {
+		f(w, gs)
 	}
 	for range 3 {
 		time.Sleep(time.Duration(4+dice.IntN(8)) * time.Second)

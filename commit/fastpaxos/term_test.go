@@ -1,0 +1,645 @@
+package fastpaxos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// TestTermPromise: an acceptor promises a term for all records, also those that it does not know, and remembers it after a restart (fastpaxos.FP90).
+func TestTermPromise(t *testing.T) {
+	k, other, opened := keys.Key("k"), keys.Key("l"), keys.Key("o")
+	term, later := Ballot{Round: 2, Master: 7}, Ballot{Round: 3, Master: 1}
+	a := NewAcceptor(QuorumsOf(3), plain{}, nil, 0)
+	a.generation = 4
+	delta := deltaMap{}
+	step := func(q *Request) *Reply {
+		t.Helper()
+		q.Generation, q.beside = 4, &beside{}
+		if !a.Knows(q.Key) {
+			a.Load(q.Key, old())
+		}
+		a.Step(clock.Timestamp{}, Message{Request: q})
+		fx := a.Effects()
+		for i := range fx.Persist {
+			fx.Persist[i].store(delta)
+		}
+		if (q.Kind == Reign || q.Kind == Prepare || q.Kind == Dictate) && len(fx.Persist) > 0 && fx.Ticket == 0 {
+			t.Errorf("%v is not synced", q.Kind)
+		}
+		if fx.Ticket != 0 {
+			a.Durable(fx.Ticket)
+		}
+		return append(append(fx.Send, fx.After...), a.Effects().Send...)[0].Reply
+	}
+	check := func(what string, got, want any) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	// One record has been opened in a later ballot.
+	state := with(old(), func(r *Record) { r.Promised = Ballot{Round: 5, Master: 3, Fast: true} })
+	step(&Request{Kind: Dictate, Key: opened, Ballot: state.Promised, Sequence: 1, State: state})
+	r := step(&Request{Kind: Reign, Key: k, Ballot: term})
+	if r.Reigned == nil || r.Promised != term || !slices.Equal(r.Reigned.Apart, []uint64{nameOf(opened)}) || r.Reigned.Earlier {
+		t.Fatalf("%+v, %+v", r, r.Reigned)
+	}
+	for range 2 {
+		r = step(&Request{Kind: Propose, Key: other, Option: physical(10)})
+		check("a proposal", fmt.Sprint(r.Verdict, r.Promised, r.Term), fmt.Sprint(Undecided, term, true))
+		r = step(&Request{Kind: Propose, Key: opened, Option: physical(10)})
+		check("a proposal to a record in a later ballot", fmt.Sprint(r.Verdict, r.Promised, r.Term), fmt.Sprint(Accepted, state.Promised, false))
+		r = step(&Request{Kind: Prepare, Key: other, Ballot: Ballot{Round: 1, Master: 9}})
+		check("an earlier ballot", r.Promised, term)
+		r = step(&Request{Kind: Dictate, Key: other, Ballot: Ballot{Round: 1, Master: 9}, Sequence: 1, State: old()})
+		check("a state of an earlier ballot", fmt.Sprint(r.Ballot, r.Record != nil), fmt.Sprint(Ballot{}, true))
+		r = step(&Request{Kind: Reign, Key: k, Ballot: Ballot{Round: 1, Master: 9}})
+		check("an earlier term", fmt.Sprint(r.Reigned, r.Promised), fmt.Sprint((*Reigned)(nil), term))
+		r = step(&Request{Kind: Reign, Key: k, Ballot: term})
+		check("the same again", fmt.Sprint(r.Reigned.Earlier, r.Promised), fmt.Sprint(false, term))
+		// A restart.
+		b := NewAcceptor(QuorumsOf(3), plain{}, nil, 0)
+		b.generation = 4
+		stored, err := restoreDelta(delta.all())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Restore(stored)
+		a = b
+	}
+	for k, r := range a.records {
+		if r.Promised == term {
+			t.Errorf("%s has the term's ballot", k)
+		}
+	}
+	r = step(&Request{Kind: Prepare, Key: k, Ballot: later})
+	check("a later ballot", fmt.Sprint(r.Promised, r.Term), fmt.Sprint(later, false))
+	r = step(&Request{Kind: Dictate, Key: other, Ballot: term, Sequence: 1, State: with(old(), func(r *Record) { r.Promised, r.Accepted = term, term })})
+	check("a state of the term", fmt.Sprint(r.Ballot, r.Sequence), fmt.Sprint(term, 1))
+	r = step(&Request{Kind: Reign, Key: k, Ballot: later})
+	want := []uint64{nameOf(k), nameOf(other), nameOf(opened)}
+	slices.Sort(want)
+	check("a later term", fmt.Sprint(r.Reigned.Earlier, r.Promised, r.Reigned.Apart), fmt.Sprint(true, later, want))
+	r = step(&Request{Kind: Dictate, Key: other, Ballot: term, Sequence: 2, State: old()})
+	check("the first term's master", fmt.Sprint(r.Promised, r.Term, r.Sequence), fmt.Sprint(later, true, 1))
+	a.Step(clock.Timestamp{}, Message{Request: &Request{Kind: Reign, Key: k, Ballot: Ballot{Round: 9}, Generation: 3, beside: &beside{}}})
+	if fx := a.Effects(); a.term != later || len(fx.Persist) > 0 || fx.Send[0].Reply.Reigned != nil {
+		t.Error("a term of another generation counts")
+	}
+}
+
+// TestApart: an acceptor names each record of which a master has to know more than its base has (fastpaxos.FP91).
+func TestApart(t *testing.T) {
+	k := keys.Key("k")
+	o := physical(10)
+	o.Keys = []keys.Key{k, keys.Key("m")}
+	at := clock.Timestamp{Wall: 10}
+	load := func(a *Acceptor) { a.Load(k, numbered()) }
+	for _, c := range []struct {
+		name  string
+		make  func(*Acceptor)
+		apart bool
+	}{
+		{"it is not known", func(*Acceptor) {}, false},
+		{"it was asked for", func(a *Acceptor) { load(a); ask(a, &Request{Kind: Query, Key: k}) }, false},
+		{"a vote", func(a *Acceptor) { load(a); ask(a, &Request{Kind: Propose, Key: k, Option: o}) }, true},
+		{"a rejection", func(a *Acceptor) {
+			load(a)
+			x := o
+			x.Seen.Base = wall(7)
+			ask(a, &Request{Kind: Propose, Key: k, Option: x})
+		}, true},
+		{"a version that the base lacks", func(a *Acceptor) { load(a); a.records["k"].Base.At = at }, true},
+		{"an update", func(a *Acceptor) {
+			load(a)
+			a.records["k"].Added = []Addition{{Option: less(10, 1)}}
+		}, true},
+		{"an outcome", func(a *Acceptor) { load(a); ask(a, &Request{Kind: End, Key: k, Option: o}) }, true},
+		{"a floor", func(a *Acceptor) { load(a); a.records["k"].Floor = at }, true},
+		{"the floor of all", func(a *Acceptor) { a.floor = at; load(a) }, false},
+		{"a ballot", func(a *Acceptor) {
+			load(a)
+			ask(a, &Request{Kind: Prepare, Key: k, Ballot: Ballot{Round: 1, Master: 1}})
+		}, true},
+		{"a protocol key next to the row", func(a *Acceptor) {
+			a.Load(k, with(numbered(), func(r *Record) { r.Recent = []Ended{{Name: o.Name}} }))
+			a.records["k"].Recent = nil
+		}, true},
+		{"what the delta had before a restart", func(a *Acceptor) {
+			a.Restore([]Write{{Key: k, Record: with(&Record{}, votes(Accepted, o))}})
+		}, true},
+	} {
+		a := NewAcceptor(QuorumsOf(3), plain{}, nil, 0)
+		c.make(a)
+		r := ask2(a, &Request{Kind: Reign, Key: keys.Key("j"), Ballot: Ballot{Round: 9, Master: 2}, beside: &beside{}})
+		if got := slices.Contains(r.Reigned.Apart, nameOf(k)); got != c.apart {
+			t.Errorf("%s: apart: %v", c.name, got)
+		}
+		if r.Reigned.Floor != a.floor {
+			t.Errorf("%s: the floor is %s", c.name, r.Reigned.Floor)
+		}
+	}
+	a := NewAcceptor(QuorumsOf(3), plain{}, nil, 0)
+	many := &beside{}
+	for i := range apartMost + 1 {
+		many.apart = append(many.apart, uint64(i))
+	}
+	if r := ask2(a, &Request{Kind: Reign, Key: k, Ballot: Ballot{Round: 9, Master: 2}, beside: many}); !r.Reigned.Many || !a.term.Default() || a.holds() < 1<<30 {
+		t.Errorf("too many: %+v; term %v, %d bytes", r.Reigned, a.term, a.holds())
+	}
+}
+
+// ask2 loads the record before.
+func ask2(a *Acceptor, q *Request) *Reply {
+	if !a.Knows(q.Key) {
+		a.Load(q.Key, numbered())
+	}
+	a.Step(clock.Timestamp{}, Message{Request: q})
+	fx := a.Effects()
+	if fx.Ticket != 0 {
+		a.Durable(fx.Ticket)
+	}
+	return append(append(fx.Send, fx.After...), a.Effects().Send...)[0].Reply
+}
+
+// all gives the entries in order.
+func (d deltaMap) all() func(func(name, value []byte) bool) {
+	return func(yield func(name, value []byte) bool) {
+		var names []string
+		for n := range d {
+			names = append(names, n)
+		}
+		slices.Sort(names)
+		for _, n := range names {
+			if !yield([]byte(n), []byte(d[n])) {
+				return
+			}
+		}
+	}
+}
+
+// reigns takes a term, as a master that rules a range does.
+func (g *gateway) reigns(t *testing.T, k string) *term {
+	t.Helper()
+	m, err := g.client.term(t.Context(), keys.Key(k))
+	if err != nil || m == nil {
+		t.Fatalf("no term: %v", err)
+	}
+	return m
+}
+
+// TestTermOneRound: the master of a term decides about records that it has not seen before in one round to a majority; one that has no term needs two.
+func TestTermOneRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLab(1)
+		g := w.gateway(1, 1)
+		decide := func(k string, seen Seen) (Learned, time.Duration) {
+			t.Helper()
+			begun := time.Now()
+			key := keys.Key(k)
+			l, err := g.client.rule(t.Context(), key, Option{Name: Name{Txn: kv.TxnID{1}, At: g.client.stamp(clock.Timestamp{})}, Update: Update{Seen: seen, Value: []byte("v")}, Keys: []keys.Key{key}}, false)
+			if err != nil || l.Verdict != Accepted {
+				t.Errorf("%s: %v, %v", k, l.Verdict, err)
+			}
+			return l, time.Since(begun)
+		}
+		if _, d := decide("a1", Seen{}); d < 160*time.Millisecond {
+			t.Errorf("without a term: %s", d)
+		}
+		time.Sleep(time.Second)
+		term := g.reigns(t, "b")
+		for _, k := range []string{"b1", "b2", "b3"} {
+			if !term.covers(keys.Key(k)) {
+				t.Errorf("%s is not covered", k)
+			}
+			if _, d := decide(k, Seen{}); d > 85*time.Millisecond {
+				t.Errorf("%s took %s", k, d)
+			}
+			if term.covers(keys.Key(k)) {
+				t.Errorf("%s is covered twice", k)
+			}
+			time.Sleep(time.Second)
+		}
+		if term.covers(keys.Key("a1")) {
+			t.Error("a record with a ballot of its own is covered")
+		}
+		if again := g.reigns(t, "c"); again != term {
+			t.Error("there are two terms")
+		}
+		if n := w.got(Reign); n != 5 {
+			t.Errorf("%d Reigns", n)
+		}
+		// Another gateway's proposals go to the term's master.
+		h := w.gateway(1, 4)
+		prepared := w.got(Prepare)
+		if err := h.add(t.Context(), "x", "c1"); err != nil {
+			t.Error(err)
+		}
+		if n := w.got(Prepare); n != prepared {
+			t.Errorf("%d Prepares", n-prepared)
+		}
+		stop(g, h)
+	})
+}
+
+// TestTermOfOldBase: a master does not begin with a version that other replicas' bases have replaced (fastpaxos.FP92), nor with a record of which a replica knows more (fastpaxos.FP91).
+func TestTermOfOldBase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLab(1)
+		h := w.gateway(1, 4)
+		for _, v := range []string{"1", "2"} {
+			if err := h.add(t.Context(), v, "k"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		d := w.descs[0]
+		time.Sleep(5 * time.Minute)
+		// All replicas but the one next to the gateway have the version in their bases, and have dropped the record.
+		w.mu.Lock()
+		l := w.log(d)
+		l.entries = w.replicas[placeOf(d)][3].Final(1 << 20)
+		for r := kv.ReplicaID(2); r <= 5; r++ {
+			l.has[r] = 1
+			w.tend(d, r, w.replicas[placeOf(d)][r], clock.Timestamp{Wall: time.Now().UnixNano()})
+			if n := len(w.replicas[placeOf(d)][r].records); n > 0 {
+				t.Errorf("replica %d has %d records", r, n)
+			}
+		}
+		w.replicas[placeOf(d)][1] = labAcceptor(d) // it has never heard of it
+		w.mu.Unlock()
+		g := w.gateway(1, 1)
+		term := g.reigns(t, "k")
+		if !term.covers(keys.Key("k")) {
+			t.Error("the record is apart")
+		}
+		m, err := g.client.masterInTerm(t.Context(), term, keys.Key("k"), 0)
+		if err != nil || m == nil {
+			t.Fatal(err)
+		}
+		if got := string(m.state.Base.Data); got != " 1 2" {
+			t.Errorf("the master begins with %q", got)
+		}
+		if term.floor != w.replicas[placeOf(d)][3].floor || term.floor.IsZero() {
+			t.Errorf("the floor is %s", term.floor)
+		}
+		stop(g, h)
+	})
+}
+
+// TestMasterOfTerm: a master begins once in a term, its states are in one sequence, and it goes on when it is needed again (fastpaxos.FP93).
+func TestMasterOfTerm(t *testing.T) {
+	k := keys.Key("k")
+	r := newReigning(place{1, 4}, keys.Span{Start: keys.Key("a"), End: keys.Key("z")}, Ballot{Round: 1, Master: 5}, QuorumsOf(3))
+	for i := range kv.ReplicaID(2) {
+		if r.Answer(i+1, &Reply{Promised: r.t.ballot, Reigned: &Reigned{Applied: 10 + uint64(i), Floor: wall(int64(i)), Mark: wall(7 - int64(i))}}) != (i == 1) {
+			t.Fatal("answers are counted otherwise")
+		}
+	}
+	tm := r.t
+	if tm.applied != 11 || tm.floor != wall(1) || tm.mark != wall(7) || !tm.alone {
+		t.Errorf("%+v", tm)
+	}
+	if !tm.take(k) || tm.take(k) || tm.covers(k) {
+		t.Error("a record is taken twice, or not")
+	}
+	m := tm.master(k, Value{At: wall(1), Data: []byte("3")}, plain{}, 100)
+	if m.Request() != nil {
+		t.Error("it asks, and nothing is wanted")
+	}
+	answer := func(m *Master) {
+		q := m.Request()
+		for i := range kv.ReplicaID(2) {
+			m.Answer(i+1, q, &Reply{Promised: q.Ballot, Ballot: q.Ballot, Sequence: q.Sequence})
+		}
+	}
+	want := func(m *Master, n int64, sequence uint64, v Verdict) {
+		t.Helper()
+		o := physical(n)
+		o.Seen = m.state.Seen()
+		m.Want(o, false)
+		if q := m.Request(); q.Kind != Dictate || q.Sequence != sequence || q.Ballot != tm.ballot || q.Generation != 4 {
+			t.Errorf("it asks %v %v.%d", q.Kind, q.Ballot, q.Sequence)
+		}
+		if n := len(tm.opened(tm.span)); n != 1 {
+			t.Errorf("%d states are open", n)
+		}
+		answer(m)
+		if l := m.Learned(); len(l) != 1 || l[0].Verdict != v {
+			t.Errorf("%+v", l)
+		}
+		if n := len(tm.opened(tm.span)); n != 0 {
+			t.Errorf("%d states are open", n)
+		}
+	}
+	want(m, 6, 1, Rejected) // a reader has been promised that
+	want(m, 10, 2, Accepted)
+	tm.giveBack(m)
+	if !tm.covers(k) || tm.goesOn(k) != m || tm.covers(k) || tm.goesOn(k) != nil {
+		t.Error("the master is not kept, or twice")
+	}
+	known := m.state.Clone()
+	known.end(&Option{Name: at(10), Update: Update{Value: []byte("10")}}, true)
+	m.Refresh(known, false)
+	tm.marks.add(&Look{At: wall(20)}, tm.span)
+	want(m, 15, 3, Rejected)
+	want(m, 25, 4, Accepted)
+	// A later term.
+	m.Answer(3, &Request{Kind: Dictate, Ballot: tm.ballot, Sequence: 1}, &Reply{Promised: Ballot{Round: 2}, Term: true})
+	if !tm.over.Load() || tm.covers(keys.Key("l")) || tm.take(keys.Key("l")) {
+		t.Error("it goes on with a term that another gateway has replaced")
+	}
+	tm.giveBack(m)
+	if tm.goesOn(k) != nil {
+		t.Error("a master is kept that has lost its term")
+	}
+}
+
+// TestTermLost: a gateway notices another one's term, and does without its own for a while.
+func TestTermLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLab(1)
+		g, h := w.gateway(1, 1), w.gateway(1, 2)
+		one := g.reigns(t, "k")
+		other, err := h.client.term(t.Context(), keys.Key("k"))
+		for n := 0; other == nil && n < 5; n++ { // it has to hear of the first one's ballot
+			time.Sleep(2 * termPause)
+			other, err = h.client.term(t.Context(), keys.Key("k"))
+		}
+		if other == nil || err != nil {
+			t.Fatal(err)
+		}
+		if other.alone || !one.alone {
+			t.Errorf("alone: the first %v, the second %v", one.alone, other.alone)
+		}
+		if err := g.add(t.Context(), "x", "k1"); err != nil {
+			t.Error(err)
+		}
+		if m, err := g.client.masterInTerm(t.Context(), one, keys.Key("k2"), 0); err != nil || m == nil {
+			t.Error(err)
+		} else {
+			o := physical(time.Now().UnixNano())
+			m.Want(o, false)
+			q := m.Request()
+			_, _ = g.client.each(t.Context(), []*Request{q}, func(_ *kv.RangeDescriptor, from kv.ReplicaID, rs []*Reply) bool {
+				m.Answer(from, q, rs[0])
+				return true
+			})
+			if !m.Lost() || !one.over.Load() {
+				t.Errorf("lost: %v, over: %v", m.Lost(), one.over.Load())
+			}
+		}
+		stop(g, h)
+	})
+}
+
+// termCount is what has happened in worlds with terms.
+type termCount struct{ taken, dictated, marked, dropped, renewed, committed int }
+
+// terms has one gateway take terms, and sometimes others, while versions get into the bases of replicas that lag behind, and records are dropped.
+func terms(t *testing.T, end time.Duration, n *termCount) func(*lab, []*gateway) {
+	return func(w *lab, gs []*gateway) {
+		ctx, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(end, func() {
+			cancel()
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			n.taken, n.dictated, n.marked, n.dropped, n.renewed = n.taken+len(w.reigned), n.dictated+w.inTerm, n.marked+w.marked, n.dropped+w.dropped, n.renewed+w.renewed
+		})
+		for i, g := range gs {
+			go func() {
+				for ctx.Err() == nil {
+					w.mu.Lock()
+					pause := time.Duration(w.dice.Int64N(int64(time.Second)))
+					k := keys.Key(fmt.Sprint("k", w.dice.IntN(6)))
+					takes := i == 0 || w.dice.IntN(40) == 0
+					w.mu.Unlock()
+					time.Sleep(pause)
+					if g.ctx.Err() != nil {
+						return
+					}
+					if takes {
+						_, _ = g.client.term(ctx, k)
+					}
+					w.absorb(i, g.client.o.Clock.Now())
+				}
+			}()
+		}
+	}
+}
+
+// TestTermsAtRandom: as TestGateways, while terms are taken.
+func TestTermsAtRandom(t *testing.T) {
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 8
+	}
+	var n termCount
+	for seed := range seeds {
+		synctest.Test(t, func(t *testing.T) {
+			committed, err := playWorld(t, seed, "", terms(t, 20*time.Second, &n))
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			n.committed += committed
+		})
+	}
+	if t.Logf("%+v", n); n.committed < int(seeds)*4 || n.dictated < int(seeds)*2 {
+		t.Error("that is too few")
+	}
+}
+
+// TestTermsSerializable: as TestSerializableAtRandom, while terms are taken.
+func TestTermsSerializable(t *testing.T) {
+	seeds := uint64(12)
+	if testing.Short() {
+		seeds = 3
+	}
+	var n termCount
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { histories(t, seed, terms(t, 90*time.Second, &n)) })
+		})
+	}
+	if t.Logf("%+v", n); n.dictated < int(seeds)*4 || n.marked < int(seeds)*4 {
+		t.Error("that is too few")
+	}
+}
+
+// coldWorld has bursts of transactions with minutes between them, in which replicas' bases get the versions, one later than the other, and acceptors drop the records. A term is taken around the beginning of each
+// burst, so that its master begins with records that nobody knows any more, and with some that somebody does.
+func coldWorld(t *testing.T, seed uint64, mistake string, n *termCount) error {
+	const rows = 8
+	w := newLab(seed, "k4")
+	w.mistake = mistake
+	var gs []*gateway
+	for i := range 4 {
+		gs = append(gs, w.gateway(seed, i+1))
+	}
+	draw := func(most int) int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.dice.IntN(most)
+	}
+	var mu sync.Mutex
+	var all []outcome
+	next := kv.ReplicaID(0)
+	for burst := range 5 {
+		w.mu.Lock()
+		w.loss, w.jitter = []float64{0, 0.02, 0.1}[w.dice.IntN(3)], []time.Duration{time.Millisecond, 30 * time.Millisecond}[w.dice.IntN(2)]
+		w.mu.Unlock()
+		var wait sync.WaitGroup
+		for i, g := range gs {
+			wait.Go(func() {
+				if i == draw(2) || draw(8) == 0 {
+					time.Sleep(time.Duration(draw(300)) * time.Millisecond)
+					for _, k := range []string{"k1", "k5"} {
+						_, _ = g.client.term(t.Context(), keys.Key(k))
+					}
+				}
+			})
+			wait.Go(func() {
+				time.Sleep(time.Duration(draw(500)) * time.Millisecond)
+				for j := range 3 {
+					o := outcome{word: fmt.Sprintf("g%d.%d.%d", i, burst, j)}
+					for range 1 + draw(2) {
+						if k := fmt.Sprint("k", draw(rows)); !slices.Contains(o.keys, k) {
+							o.keys = append(o.keys, k)
+						}
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+					o.err = g.add(ctx, o.word, o.keys...)
+					cancel()
+					mu.Lock()
+					all = append(all, o)
+					mu.Unlock()
+					time.Sleep(time.Duration(draw(400)) * time.Millisecond)
+				}
+			})
+		}
+		if draw(5) == 0 {
+			time.AfterFunc(time.Duration(draw(2000))*time.Millisecond, func() { w.change(false) })
+		}
+		wait.Wait()
+		missing := kv.ReplicaID(draw(5)) // it misses all of the next burst but what it hears of others, and is late with the log
+		w.mu.Lock()
+		w.loss = 0
+		for r := range w.dead {
+			delete(w.dead, r)
+			w.slow = r
+		}
+		if missing > 0 {
+			next = missing
+		}
+		w.mu.Unlock()
+		for range 20 {
+			time.Sleep(time.Duration(5+draw(10)) * time.Second)
+			for i := range w.descs {
+				w.absorb(i, gs[0].client.o.Clock.Now())
+			}
+		}
+		w.lose(next, next > 0)
+	}
+	w.lose(next, false)
+	w.slow = 0
+	for range 20 {
+		time.Sleep(10 * time.Second)
+		for i := range w.descs {
+			w.absorb(i, gs[0].client.o.Clock.Now())
+		}
+	}
+	w.mu.Lock()
+	w.mistake = ""
+	n.taken, n.dictated, n.dropped, n.renewed = n.taken+len(w.reigned), n.dictated+w.inTerm, n.dropped+w.dropped, n.renewed+w.renewed
+	w.mu.Unlock()
+	values := map[string][]string{}
+	for i := range 5 {
+		g := w.gateway(seed+1, i+1)
+		gs = append(gs, g)
+		for r := range rows {
+			k := fmt.Sprint("k", r)
+			v := strings.Fields(g.get(t, k))
+			if i > 0 && !slices.Equal(v, values[k]) {
+				stop(gs...)
+				return fmt.Errorf("region %d reads %v in %s, not %v", i, v, k, values[k])
+			}
+			values[k] = v
+		}
+	}
+	stop(gs...)
+	for _, o := range all {
+		there := 0
+		for _, k := range o.keys {
+			m := 0
+			for _, x := range values[k] {
+				if x == o.word {
+					m++
+				}
+			}
+			if m > 1 {
+				return fmt.Errorf("%s is in %s twice", o.word, k)
+			}
+			there += m
+		}
+		var unsure *kv.AmbiguousError
+		switch {
+		case there != 0 && there != len(o.keys):
+			return fmt.Errorf("%s is in %d of %v (%v): %v", o.word, there, o.keys, o.err, values)
+		case o.err == nil && there == 0:
+			return fmt.Errorf("%s was committed to %v and is lost: %v", o.word, o.keys, values)
+		case o.err != nil && !errors.As(o.err, &unsure) && there > 0:
+			return fmt.Errorf("%s is in %v, after %v", o.word, o.keys, o.err)
+		}
+		if there > 0 {
+			n.committed++
+		}
+	}
+	return nil
+}
+
+// TestTermsOfColdRecords: nothing is lost when masters of terms begin with records that nobody has written for minutes.
+func TestTermsOfColdRecords(t *testing.T) {
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 10
+	}
+	var n termCount
+	for seed := range seeds {
+		synctest.Test(t, func(t *testing.T) {
+			if err := coldWorld(t, seed, "", &n); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		})
+	}
+	if t.Logf("%+v", n); n.committed < int(seeds)*10 || n.dictated < int(seeds)*10 || n.dropped < int(seeds)*10 {
+		t.Error("that is too few")
+	}
+}
+
+// TestTermsNotice: the checks notice masters that begin with records of which a replica knows more, and with old versions.
+func TestTermsNotice(t *testing.T) {
+	for _, mistake := range []string{"no record is apart", "bases are old"} {
+		var err error
+		for seed := uint64(0); seed < 60 && err == nil; seed++ {
+			var n termCount
+			synctest.Test(t, func(t *testing.T) { err = coldWorld(t, seed, mistake, &n) })
+			if err != nil {
+				t.Logf("%s: seed %d: %v", mistake, seed, err)
+			}
+		}
+		if err == nil {
+			t.Errorf("nobody noticed that %s", mistake)
+		}
+	}
+}
