@@ -67,6 +67,8 @@ type checkedOption struct {
 
 type checkedMaster struct {
 	group int
+	// term: its first ballot is a term, whose promise it asks the acceptors for, if the record is apart at none of a quorum.
+	term  bool
 	wants []checkedWant
 	// finisher: it is one of those by which somebody finishes a transaction.
 	finisher bool
@@ -181,6 +183,7 @@ type checker struct {
 	options []Option
 	names   map[string]uint16
 	records []*Record
+	terms   []Ballot // that an acceptor has promised besides
 	facts   []recordFacts
 	reqs    []*Request
 	reqNum  map[string]uint16
@@ -254,7 +257,7 @@ func (f *fingerprints) add(h uint64) bool {
 
 func newChecker(c *checked) *checker {
 	k := &checker{c: c, q: QuorumsOf(c.n), names: map[string]uint16{}, reqNum: map[string]uint16{}, ruleNum: map[string]uint16{}, answers: map[string]checkedAnswer{}, vetted: map[uint64]string{}, outcome: map[[mostOptions]Verdict][]Verdict{}, seen: &fingerprints{}, seed: maphash.MakeSeed()}
-	k.records, k.facts = append(k.records, nil), append(k.facts, recordFacts{})
+	k.records, k.terms, k.facts = append(k.records, nil), append(k.terms, Ballot{}), append(k.facts, recordFacts{})
 	k.reqs, k.owner = append(k.reqs, nil), append(k.owner, -1)
 	k.rulers, k.asks = append(k.rulers, checkedRuler{}), append(k.asks, 0)
 	for _, o := range c.options {
@@ -318,10 +321,16 @@ func showAll(r *Record) string {
 }
 
 // record gives the number of a record.
-func (k *checker) record(r *Record) uint16 {
+func (k *checker) record(r *Record) uint16 { return k.recordIn(r, Ballot{}) }
+
+// recordIn is that of a record at an acceptor that has promised a term.
+func (k *checker) recordIn(r *Record, term Ballot) uint16 {
 	r = r.Clone()
 	slices.SortStableFunc(r.Votes, func(a, b Vote) int { return a.Compare(b.Name) })
 	s := showAll(r)
+	if !term.Default() {
+		s += fmt.Sprint(" in ", term)
+	}
 	if n, ok := k.names[s]; ok {
 		return n
 	}
@@ -330,8 +339,8 @@ func (k *checker) record(r *Record) uint16 {
 		panic("more records than numbers")
 	}
 	k.names[s] = n
-	k.records = append(k.records, r)
-	f := recordFacts{seen: r.Seen(), behind: r.Behind(), promised: r.Promised, accepted: r.Accepted, sequence: r.Sequence}
+	k.records, k.terms = append(k.records, r), append(k.terms, term)
+	f := recordFacts{seen: r.Seen(), behind: r.Behind(), promised: r.Promised.later(term), accepted: r.Accepted, sequence: r.Sequence}
 	if !f.behind {
 		row, err := r.row(nil, plain{})
 		if err != nil {
@@ -410,21 +419,60 @@ func (k *checker) step(record, request uint16) checkedStep {
 		return s
 	}
 	q := k.reqs[request]
-	a := NewAcceptor(k.q, plain{}, nil, 0)
-	r := k.records[record].Clone()
-	a.keep(q.Key, r, &kept{base: clock.Timestamp{Wall: 1}})
+	a := k.acceptor(q.Key, record)
 	a.Step(clock.Timestamp{}, Message{Request: q})
 	fx := a.Effects()
-	s := checkedStep{to: k.record(a.records[string(q.Key)]), synced: fx.Ticket != 0}
+	s := checkedStep{to: k.recordIn(a.records[string(q.Key)], a.term), synced: fx.Ticket != 0}
 	k.steps[record][request] = s
 	return s
+}
+
+// acceptor makes an acceptor that has a record.
+func (k *checker) acceptor(key keys.Key, record uint16) *Acceptor {
+	a := NewAcceptor(k.q, plain{}, nil, 0)
+	a.keep(key, k.records[record].Clone(), &kept{base: clock.Timestamp{Wall: 1}})
+	a.term = k.terms[record]
+	return a
+}
+
+// reigning is the phase of a master that asks for a term.
+const checkedReigning masterPhase = 9
+
+// termOf is the term of a group's i-th master.
+func termOf(i int) Ballot { return Ballot{Round: 1, Master: uint64(i + 1)} }
+
+// reigns has a master take in the answer of an acceptor to a Reign. With those of a quorum it begins with the record, if that is apart at none of them. Otherwise its next ballot is a later one.
+func (k *checker) reigns(r checkedRuler, g, i int, columns []checkedColumn, from int, record uint16) uint16 {
+	if columns[from].heard[i] != 0 || k.terms[record] != termOf(i) {
+		return k.ruler(r, g, i)
+	}
+	columns[from].heard[i] = record
+	all := newReigning(place{1, 1}, keys.Span{Start: k.key(0), End: keys.Key("z")}, termOf(i), k.q)
+	for j := range columns {
+		if n := columns[j].heard[i]; n != 0 {
+			reply := ask(k.acceptor(k.key(g), n), &Request{Kind: Reign, Key: k.key(g), Ballot: termOf(i), beside: &beside{}})
+			if !all.Answer(kv.ReplicaID(j+1), reply) {
+				continue
+			}
+			for j := range columns {
+				columns[j].heard[i] = 0
+			}
+			if all.t.covers(k.key(g)) {
+				base := Value{At: clock.Timestamp{Wall: 1}, Data: []byte(modelBase)}
+				ruler, _ := k.drain(all.t.master(k.key(g), base, plain{}, k.c.gamma), g, i, 0, columns)
+				return ruler
+			}
+			return k.ruler(checkedRuler{ballot: termOf(i)}, g, i)
+		}
+	}
+	return k.ruler(r, g, i)
 }
 
 // other is a change of a record without a request.
 func (k *checker) other(record uint16, change func(*Record)) uint16 {
 	r := k.records[record].Clone()
 	change(r)
-	return k.record(r)
+	return k.recordIn(r, k.terms[record])
 }
 
 func (k *checker) ruler(r checkedRuler, g, m int) uint16 {
@@ -439,7 +487,9 @@ func (k *checker) ruler(r checkedRuler, g, m int) uint16 {
 	k.ruleNum[s] = n
 	k.rulers = append(k.rulers, r)
 	ask := uint16(0)
-	if r.phase != resting {
+	if r.phase == checkedReigning {
+		ask = k.request(&Request{Kind: Reign, Key: k.key(g), Ballot: termOf(m), beside: &beside{}}, m)
+	} else if r.phase != resting {
 		if q := k.master(&r, g, m, nil).Request(); q != nil {
 			ask = k.request(q, m)
 		}
@@ -518,8 +568,15 @@ func (k *checker) answer(ruler uint16, g, i int, columns []checkedColumn, from i
 		return a
 	}
 	r, q := k.records[record], k.reqs[request]
-	reply := &Reply{Promised: r.Promised, Ballot: r.Accepted, Sequence: r.Sequence}
-	if q.Kind == Prepare || q.Ballot.Less(r.Promised) {
+	if q.Kind == Reign {
+		a := checkedAnswer{columns: slices.Clone(columns)}
+		a.ruler = k.reigns(k.rulers[ruler], g, i, a.columns, from, record)
+		k.answers[string(b)] = a
+		return a
+	}
+	promised := r.Promised.later(k.terms[record])
+	reply := &Reply{Promised: promised, Ballot: r.Accepted, Sequence: r.Sequence}
+	if q.Kind == Prepare || q.Ballot.Less(promised) {
 		reply.Record = r
 	}
 	m := k.master(&k.rulers[ruler], g, i, columns)
@@ -558,7 +615,9 @@ func (k *checker) start() (s checkedState) {
 		for j := range k.c.masters {
 			if m := &k.c.masters[j]; m.group == g {
 				s.groups[g].masters[n] = k.ruler(checkedRuler{}, g, n)
-				if o := m.wants[0]; len(k.c.options[o.option].made) == 0 {
+				if m.term {
+					s.groups[g].masters[n] = k.ruler(checkedRuler{phase: checkedReigning}, g, n)
+				} else if o := m.wants[0]; len(k.c.options[o.option].made) == 0 {
 					k.want(&s, g, n, m)
 				}
 				n++
@@ -1181,7 +1240,7 @@ func (k *checker) visit(s *checkedState, depth int) {
 					return
 				}
 			}
-			if r.next < len(of.wants) && s.enabled[of.wants[r.next].option] && !(r.phase == ruling && r.ballot.Fast) && (r.phase != resting || max(r.highest.Round, r.ballot.Round) < k.c.rounds) {
+			if r.phase != checkedReigning && r.next < len(of.wants) && s.enabled[of.wants[r.next].option] && !(r.phase == ruling && r.ballot.Fast) && (r.phase != resting || max(r.highest.Round, r.ballot.Round) < k.c.rounds) {
 				*x = *s
 				q := k.asks[gr.masters[m]]
 				k.want(x, g, m, of)
@@ -1272,6 +1331,14 @@ func TestExhausted(t *testing.T) {
 		{name: "two writers, with crashes", n: 3, options: writers, masters: recovery, rounds: 1, crashes: true},
 		{name: "two writers, with versions in the base", n: 3, options: writers, masters: recovery, rounds: 1, absorbs: true},
 		{name: "two writers, and outcomes are forgotten", n: 3, options: writers, masters: recovery, rounds: 1, forgets: true, long: true},
+		{name: "two writers, and a term", n: 3, options: writers, masters: []checkedMaster{{term: true, wants: []checkedWant{{option: 0}}}}, rounds: 1},
+		{name: "two writers, and a term whose master goes on by itself", n: 3, options: writers, masters: []checkedMaster{{term: true, wants: []checkedWant{{option: 0}, {1, true}}}}, rounds: 2, gamma: 2},
+		{name: "two writers, and a term, with crashes", n: 3, options: writers, masters: []checkedMaster{{term: true, wants: []checkedWant{{option: 0}}}}, rounds: 1, crashes: true},
+		{name: "two writers, a term and a later recovery", n: 3, options: writers, masters: []checkedMaster{{term: true, wants: []checkedWant{{option: 0}}}, want(1, true)}, rounds: 1, long: true},
+		{name: "two writers, an earlier recovery and a term", n: 3, options: writers, masters: []checkedMaster{want(1, true), {term: true, wants: []checkedWant{{option: 0}}}}, rounds: 1, long: true},
+		{name: "two writers, and two terms", n: 3, options: writers, masters: []checkedMaster{{term: true, wants: []checkedWant{{option: 0}}}, {term: true, wants: []checkedWant{{option: 1}}}}, rounds: 1, long: true},
+		{name: "two takers of plenty, and a term", n: 3, options: plenty, masters: []checkedMaster{{term: true, wants: []checkedWant{{option: 0}, {option: 1}}}}, rounds: 1, gamma: 1},
+		{name: "two writers, and a term", n: 5, options: writers, masters: []checkedMaster{{term: true, wants: []checkedWant{{option: 0}}}}, rounds: 1, long: true},
 		{name: "two writers", n: 5, options: writers, masters: recovery, rounds: 1, long: true},
 		{name: "two writers, with versions in the base", n: 5, options: writers, masters: recovery, rounds: 1, absorbs: true, long: true},
 		{name: "two writers, a master and a recovery", n: 3, options: writers, masters: rivals, rounds: 1, long: true},
