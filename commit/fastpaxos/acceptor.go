@@ -54,7 +54,7 @@ type Request struct {
 	Sequence uint64
 	// Look is what Read asks for.
 	Look *Look
-	// Generation is that of the range in which Prepare, Dictate and Reign were made, and the one whose base Look.Base asks for. Another one has nothing to do with their master
+	// Generation is that of the range in which Prepare, Dictate and Reign were made, and the one that Look.Base and Look.Term are about. Another one has nothing to do with their master
 	// (fastpaxos.FP68).
 	Generation uint64
 	// Renew, with Reign, promises nothing: it says that the range needs a new generation (fastpaxos.FP95).

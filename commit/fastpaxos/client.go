@@ -114,6 +114,8 @@ type Client struct {
 	settled memory
 	// terms are those of ranges, by the range.
 	terms map[kv.RangeID]*rangeTerm
+	// ruled are terms that readers have met, by the range.
+	ruled map[kv.RangeID]ruledTerm
 	// finishing are transactions that are being finished here.
 	finishing map[Name]bool
 	// ends are to be told at announceAt, by the host's monotonic clock, zero if there are none; announced is when some were told last.
@@ -128,7 +130,7 @@ func NewClient(o ClientOptions) *Client {
 	if o.Columns == nil {
 		o.Columns = noColumns{}
 	}
-	return &Client{o: o, own: map[string]Value{}, unshown: map[string][]*Request{}, provisional: map[kv.TxnID]map[string]Option{}, finishing: map[Name]bool{}, mending: map[string]bool{}, reigns: map[string]*reign{}, terms: map[kv.RangeID]*rangeTerm{}, turns: newTurns(), followed: map[string]follows{}, led: map[kv.RangeID]time.Duration{}}
+	return &Client{o: o, own: map[string]Value{}, unshown: map[string][]*Request{}, provisional: map[kv.TxnID]map[string]Option{}, finishing: map[Name]bool{}, mending: map[string]bool{}, reigns: map[string]*reign{}, terms: map[kv.RangeID]*rangeTerm{}, ruled: map[kv.RangeID]ruledTerm{}, turns: newTurns(), followed: map[string]follows{}, led: map[kv.RangeID]time.Duration{}}
 }
 
 type noColumns struct{}

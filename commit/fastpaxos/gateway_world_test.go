@@ -146,7 +146,7 @@ func (w *lab) serve(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.Bat
 			return nil, err
 		}
 		if q.Kind == Read && !q.Look.At.IsZero() {
-			l, err := a.lookBack(&labSource{w, a, d, r}, q.Look, d.Span())
+			l, err := a.lookBack(&labSource{w, a, d, r}, q.look(d.Generation), d.Span())
 			if err != nil {
 				return nil, err
 			}

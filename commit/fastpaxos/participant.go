@@ -62,7 +62,7 @@ func acceptors(o *ProtocolOptions, marks *Marks) *acceptor.Protocol[*Acceptor, R
 				return &Reply{Looked: &l}, err
 			}
 			if !q.Look.At.IsZero() {
-				return lookBack(g, generation, a, d, q.Look)
+				return lookBack(g, generation, a, d, q.look(generation))
 			}
 			l, err := a.look(src.Reader, src.Rows, d, q.Look)
 			return &Reply{Looked: &l}, err

@@ -157,7 +157,17 @@ func (r *Record) busy(q *Look, term Ballot) bool {
 }
 
 // termed reports whether an acceptor has promised a term whose master has not made the reader's promise (fastpaxos.FP94).
-func (q *Look) termed(term Ballot) bool { return !term.Default() && term != q.Term }
+func (q *Look) termed(term Ballot) bool { return q.Term.Less(term) }
+
+// look is what a replica is asked in a generation. A term of another one is none.
+func (q *Request) look(generation uint64) *Look {
+	if q.Look.Term.Default() || q.Generation == generation {
+		return q.Look
+	}
+	l := *q.Look
+	l.Term = Ballot{}
+	return &l
+}
 
 // past is the record at a timestamp. newer is the latest that was written, or may have been, in (at, limit].
 func (r *Record) past(k keys.Key, q *Look, term Ballot) (out PastRow, newer clock.Timestamp) {

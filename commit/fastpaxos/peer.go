@@ -34,7 +34,7 @@ const (
 	Hot
 	// Held asks whether a turn is still in use: its keeper has given it some time ago, and others wait.
 	Held
-	// MarkSpan asks the master of a term for a promise to a reader, for a span (fastpaxos.FP94). The option is its name, as with Decide.
+	// MarkSpan asks the master of a term for a promise to a reader, for a span or some keys (fastpaxos.FP94). The option is its name, as with Decide.
 	MarkSpan
 )
 
@@ -42,8 +42,9 @@ const (
 type Ask struct {
 	Kind AskKind
 	Key  keys.Key
-	// End is that of the span that begins with the key, for MarkSpan.
-	End keys.Key
+	// End is that of the span that begins with the key, for MarkSpan, or Keys are what is read.
+	End  keys.Key
+	Keys []keys.Key
 	// Option is what is to be decided about. Prevent: its update is not known.
 	Option  Option
 	Prevent bool
@@ -81,7 +82,11 @@ func (q *Ask) Append(b []byte) []byte {
 	b = wire.Bool(message(b, 3, q.Option.append), 4, q.Prevent)
 	b = wire.Uint(wire.Fixed64(message(b, 5, q.Ballot.append), 6, q.Number), 7, uint64(q.Rival))
 	b = wire.Bool(wire.Timestamp(wire.Bool(b, 8, q.Mark), 9, q.At), 10, q.Direct)
-	return wire.Bytes(b, 13, q.End)
+	b = wire.Bytes(b, 13, q.End)
+	for _, k := range q.Keys {
+		b = wire.Element(b, 15, k)
+	}
+	return b
 }
 
 func readAsk(r *wire.Reader, q *Ask) {
@@ -109,6 +114,8 @@ func readAsk(r *wire.Reader, q *Ask) {
 			q.Direct = r.Bool()
 		case 13:
 			q.End = keys.Key(r.Bytes())
+		case 15:
+			*wire.Grow(r, &q.Keys) = keys.Key(r.Bytes())
 		default:
 			r.Skip()
 		}
@@ -266,7 +273,8 @@ func (c *Client) Serve(ctx context.Context, from kv.NodeID, msg []byte) ([]byte,
 		ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, patience)
 		defer cancel()
 		var ok bool
-		if ok, err = c.markSpan(ctx, keys.Span{Start: q.Key, End: q.End}, q.Option.Name, q.Ballot); ok {
+		m := markOf(q.Option.Name)
+		if ok, err = c.markSpan(ctx, &Look{Keys: q.Keys, Span: keys.Span{Start: q.Key, End: q.End}, At: m.At, By: m.By}, q.Ballot); ok {
 			out.Ballot = q.Ballot
 		}
 	default:

@@ -66,10 +66,12 @@ func (m *reading) take(l *Looked) {
 		m.refused++
 		return
 	}
-	if m.q.Keys == nil && !l.Term.Default() {
+	if !l.Term.Default() {
 		m.termed++
 		m.term = m.term.later(l.Term)
-		return
+		if m.q.Keys == nil {
+			return // of rows that it has not found it says nothing
+		}
 	}
 	m.heard++
 	if l.Resume != nil && m.q.Keys == nil {
@@ -141,10 +143,24 @@ func (c *Client) lookBack(ctx context.Context, q *Look) (m *reading, err error) 
 		start = q.Keys[0]
 	}
 	closed := map[string]bool{}
+	// The promise of a term's master is asked for before the acceptors', if it is known that there is one.
+	var by ruledTerm
+	promised := func(r ruledTerm) bool {
+		ok := c.marked(ctx, q, r)
+		if ok {
+			asked := *q
+			asked.Term, by, q = r.ballot, r, &asked
+		}
+		return ok
+	}
+	mayAsk := true // about keys
+	if r := c.ruledBy(ctx, start); r.in != (place{}) {
+		mayAsk = promised(r)
+	}
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		m = newReading(q)
 		var busy, unsure []keys.Key
-		enough, err := c.each(ctx, []*Request{{Kind: Read, Key: start, Look: q}}, func(d *kv.RangeDescriptor, _ kv.ReplicaID, rs []*Reply) bool {
+		enough, err := c.each(ctx, []*Request{{Kind: Read, Key: start, Look: q, Generation: by.in.generation}}, func(d *kv.RangeDescriptor, _ kv.ReplicaID, rs []*Reply) bool {
 			if m.in != placeOf(d) {
 				m.begin(d)
 			}
@@ -152,7 +168,7 @@ func (c *Client) lookBack(ctx context.Context, q *Look) (m *reading, err error) 
 				return true
 			}
 			m.take(rs[0].Looked)
-			if m.termed > m.quorum.Replicas-m.quorum.Reading() {
+			if m.termed > m.quorum.Replicas-m.quorum.Reading() && (mayAsk || q.Keys == nil) {
 				return false
 			}
 			if m.heard < m.quorum.Classic || m.heard < m.quorum.Reading() && len(closed) == 0 {
@@ -165,19 +181,19 @@ func (c *Client) lookBack(ctx context.Context, q *Look) (m *reading, err error) 
 		if isOther(err) {
 			return nil, err
 		}
-		if m.termed > 0 && (!enough || m.heard < m.quorum.Reading()) && ctx.Err() == nil {
-			ok, err := c.marked(ctx, q, m.term, m.in.generation)
-			if err != nil {
-				return nil, err
-			}
-			if !ok {
-				if err := c.pause(ctx, pause); err != nil {
-					return nil, err
-				}
+		if m.termed > m.quorum.Replicas-m.quorum.Reading() && (mayAsk || q.Keys == nil) {
+			if r := (ruledTerm{m.in, m.term}); r != by && promised(r) {
 				continue
 			}
-			asked := *q
-			asked.Term, q = m.term, &asked
+			if mayAsk = false; q.Keys != nil {
+				continue // the records' masters are asked one by one
+			}
+			if err := c.renew(ctx, start, m.in.generation); err != nil {
+				return nil, err
+			}
+			if err := c.pause(ctx, pause); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		if !enough && m.in != (place{}) && ctx.Err() == nil {

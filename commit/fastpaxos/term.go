@@ -45,9 +45,10 @@ import (
 //	fastpaxos.FP94 (I3): A scan at a timestamp t has to know that nothing at or below t comes to be in the span afterwards, also in records that it does not find. Marks of acceptors bar what comes by fast ballots, and what comes by later
 //	    ballots and terms, whose masters hear of them with Prepare and Reign; they do not bar T's master, which has asked before. So that one promises t for the span by itself (AskKind MarkSpan): in memory, since whoever
 //	    forgets the promise has forgotten T as well. From then on it decides against what is at or below t. A state of T that may have been dictated before then and that no quorum is known to have (term.open) is made to have the mark in
-//	    the ordinary way (fastpaxos.FP61), and so is known to a quorum. All other states of T are at a quorum, so the reader, which asks the acceptors after that, hears of their options from one of them. Its answers count if their acceptors have promised no term, or T.
-//	    An earlier term's master could spoil that: a state of it which one acceptor has taken over late is what a later master finds there. If there was one in the generation (term.alone is false), or T's gateway is gone, scans
-//	    wait for the next generation, which has none (fastpaxos.FP95). A record's own earlier master can't: the record is apart, and busy until a quorum has a state of a later ballot.
+//	    the ordinary way (fastpaxos.FP61), and so is known to a quorum. All other states of T are at a quorum, so the reader, which asks the acceptors after that, hears of their options from one of them. Its answers count if their acceptors have promised no term later than T.
+//	    An earlier term's master could spoil that: a state of it which one acceptor has taken over late is what a later master finds there. If one of Q had promised an earlier term (term.alone is false), or T's gateway is gone, scans
+//	    wait for the next generation, which has none (fastpaxos.FP95). If none had, an acceptor elsewhere that has an earlier term does no harm: no quorum can promise that any more. A record's own earlier master can't do it either: the
+//	    record is apart, and busy until a quorum has a state of a later ballot. Rows that are read by their keys are asked for in the same way, or, where that is not to be had, by a promise of each record's master (fastpaxos.FP61).
 //	fastpaxos.FP95 (liveness): If there are too many records apart, or a reader can't have T's promise, the replicas are told that the range needs a new generation, and its leaseholder begins one. There no record is apart,
 //	    but for those with something outstanding. Nothing relies on when that happens.
 
@@ -500,12 +501,12 @@ func (t *term) goesOn(k keys.Key) *Master {
 	return o.Master
 }
 
-// markSpan makes a promise to a reader for a span of one range, in a term of this gateway (fastpaxos.FP94). It reports whether it could.
-func (c *Client) markSpan(ctx context.Context, span keys.Span, n Name, ballot Ballot) (bool, error) {
+// markSpan makes a promise to a reader for some keys, or a span, of one range, in a term of this gateway (fastpaxos.FP94). It reports whether it could.
+func (c *Client) markSpan(ctx context.Context, q *Look, ballot Ballot) (bool, error) {
 	c.mu.Lock()
 	var t *term
 	for _, v := range c.terms {
-		if v.t != nil && v.t.ballot == ballot && v.t.span.ContainsSpan(span) {
+		if v.t != nil && v.t.ballot == ballot && (q.Keys != nil || v.t.span.ContainsSpan(q.Span)) {
 			t = v.t
 		}
 	}
@@ -513,11 +514,11 @@ func (c *Client) markSpan(ctx context.Context, span keys.Span, n Name, ballot Ba
 	if t == nil || t.over.Load() || !t.alone {
 		return false, nil
 	}
-	mark := markOf(n)
-	t.marks.add(&Look{At: mark.At, By: mark.By}, span)
-	open := t.opened(span)
+	// In this order: see Master.rule.
+	t.marks.add(q, q.Span)
+	open := t.opened(q)
 	err := c.all(len(open), func(i int) error {
-		if err := c.promise(ctx, open[i].key, mark); err != nil {
+		if err := c.promise(ctx, open[i].key, Mark{At: q.At, By: q.By}); err != nil {
 			return err
 		}
 		t.overtaken(open[i])
@@ -532,12 +533,20 @@ type openState struct {
 	n   uint64
 }
 
-// opened are the records of a span of which a state may have been dictated that no quorum is known to have.
-func (t *term) opened(span keys.Span) (out []openState) {
+// opened are the records that a reader asks for of which a state may have been dictated that no quorum is known to have.
+func (t *term) opened(q *Look) (out []openState) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for _, k := range q.Keys {
+		if n, ok := t.open[string(k)]; ok {
+			out = append(out, openState{k, n})
+		}
+	}
+	if q.Keys != nil {
+		return out
+	}
 	for k, n := range t.open {
-		if span.Contains(keys.Key(k)) {
+		if q.Span.Contains(keys.Key(k)) {
 			out = append(out, openState{keys.Key(k), n})
 		}
 	}
@@ -554,22 +563,65 @@ func (t *term) overtaken(o openState) {
 	}
 }
 
-// marked has the master of a term make a reader's promise for a span. If it can't, the range is to have a new generation, in which the reader asks again (fastpaxos.FP95).
-func (c *Client) marked(ctx context.Context, q *Look, ballot Ballot, generation uint64) (ok bool, err error) {
-	n := Mark{At: q.At, By: q.By}.name()
-	if ballot.Node() == c.o.NodeID() {
-		ok, err = c.markSpan(ctx, q.Span, n, ballot)
-	} else if c.o.Peers != nil && ballot.Node() != 0 {
-		var told *Told
-		told, err = c.ask(ctx, ballot.Node(), patience, &Ask{Kind: MarkSpan, Key: q.Span.Start, End: q.Span.End, Option: Option{Name: n}, Ballot: ballot})
-		ok = err == nil && told.Ballot == ballot
+// ruledTerm is a term of another gateway, or of this one, that a reader has met.
+type ruledTerm struct {
+	in     place
+	ballot Ballot
+}
+
+// ruledBy is the term that a reader has met last in a record's range, if that is still in the same generation.
+func (c *Client) ruledBy(ctx context.Context, k keys.Key) (r ruledTerm) {
+	c.mu.Lock()
+	some := len(c.ruled) > 0
+	c.mu.Unlock()
+	if !some {
+		return r
 	}
-	if ok || ctx.Err() != nil {
-		return ok, ctx.Err()
+	info, err := c.o.Sender.Range(ctx, k, false)
+	if err != nil {
+		return r
 	}
-	_, err = c.each(ctx, []*Request{{Kind: Reign, Key: q.Span.Start, Generation: generation, Renew: true}}, func(*kv.RangeDescriptor, kv.ReplicaID, []*Reply) bool { return true })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r = c.ruled[info.Desc.ID]; r.in != placeOf(&info.Desc) {
+		return ruledTerm{}
+	}
+	return r
+}
+
+// rules remembers a range's term, or, if it is of no use, forgets it.
+func (c *Client) rules(r ruledTerm, useful bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case !useful && c.ruled[r.in.id] == r:
+		delete(c.ruled, r.in.id)
+	case useful:
+		if len(c.ruled) >= termsMost {
+			clear(c.ruled)
+		}
+		c.ruled[r.in.id] = r
+	}
+}
+
+// marked has the master of a term make a reader's promise.
+func (c *Client) marked(ctx context.Context, q *Look, r ruledTerm) (ok bool) {
+	if r.ballot.Node() == c.o.NodeID() {
+		ok, _ = c.markSpan(ctx, q, r.ballot)
+	} else if c.o.Peers != nil && r.ballot.Node() != 0 {
+		a := &Ask{Kind: MarkSpan, Key: q.Span.Start, End: q.Span.End, Keys: q.Keys, Option: Option{Name: Mark{At: q.At, By: q.By}.name()}, Ballot: r.ballot}
+		told, err := c.ask(ctx, r.ballot.Node(), patience, a)
+		ok = err == nil && told.Ballot == r.ballot
+	}
+	c.rules(r, ok)
+	return ok
+}
+
+// renew says that the range of a record needs a new generation, because a reader can't be promised what it wants in this one (fastpaxos.FP95).
+func (c *Client) renew(ctx context.Context, k keys.Key, generation uint64) error {
+	_, err := c.each(ctx, []*Request{{Kind: Reign, Key: k, Generation: generation, Renew: true}}, func(*kv.RangeDescriptor, kv.ReplicaID, []*Reply) bool { return true })
 	if isOther(err) {
-		return false, err
+		return err
 	}
-	return false, nil
+	return ctx.Err()
 }
