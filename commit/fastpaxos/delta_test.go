@@ -46,12 +46,12 @@ func TestDelta(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", *c)
-	if c.crashes < 1000 || c.lost < 500 || c.kept < 1000 || c.absorbed < 500 || c.dropped < 100 || c.floors < 30 {
+	if c.crashes < 1000 || c.lost < 500 || c.kept < 1000 || c.absorbed < 500 || c.dropped < 100 || c.floors < 30 || c.terms < 300 || c.termsKept < 300 {
 		t.Error("that is too few")
 	}
 }
 
-type deltaCount struct{ crashes, lost, kept, absorbed, dropped, floors int }
+type deltaCount struct{ crashes, lost, kept, absorbed, dropped, floors, terms, termsKept int }
 
 // deltaWorld is one acceptor with its delta.
 type deltaWorld struct {
@@ -81,6 +81,7 @@ type deltaBatch struct {
 	ops    []func(deltaMap)
 	ticket core.Ticket
 	states map[string]*Record // after it
+	term   [2]Ballot
 }
 
 // Put and Delete keep a change.
@@ -158,11 +159,15 @@ func (w *deltaWorld) load(a *Acceptor, k keys.Key) *Record {
 func (w *deltaWorld) effects(q *Request) {
 	fx := w.a.Effects()
 	if len(fx.Persist) > 0 {
-		b := deltaBatch{ticket: fx.Ticket, states: map[string]*Record{}}
+		b := deltaBatch{ticket: fx.Ticket, states: map[string]*Record{}, term: [2]Ballot{w.a.term, w.a.before}}
 		for i := range fx.Persist {
 			fx.Persist[i].store(&b)
-			if fx.Persist[i].Key == nil {
+			switch {
+			case fx.Persist[i].Key != nil:
+			case fx.Persist[i].Record.Promised.Default():
 				w.c.floors++
+			default:
+				w.c.terms++
 			}
 		}
 		for k, r := range w.a.records {
@@ -231,8 +236,13 @@ func (w *deltaWorld) step() {
 		w.ask(q)
 	case 8:
 		r := w.load(w.a, k)
-		b := Ballot{Round: r.Promised.Round + 1, Master: 1}
-		if w.dice.IntN(4) > 0 {
+		b := Ballot{Round: max(r.Promised.Round, w.a.term.Round) + 1, Master: 1}
+		switch w.dice.IntN(8) {
+		case 0, 1:
+		case 2:
+			w.ask(&Request{Kind: Reign, Key: k, Ballot: b, beside: &beside{}})
+			return
+		default:
 			return
 		}
 		w.ask(&Request{Kind: Prepare, Key: k, Ballot: b})
@@ -312,6 +322,9 @@ func (w *deltaWorld) crash() {
 		w.c.lost++
 	}
 	if cut > 0 {
+		if was := w.written[cut-1].term; now.term != was[0] || now.before != was[1] {
+			w.t.Errorf("seed %d: the term is %v after %v, and was %v", w.seed, now.term, now.before, was)
+		}
 		for k, was := range w.written[cut-1].states {
 			r := w.load(now, keys.Key(k))
 			if got, want := w.state(r, was), w.state(was, was); got != want {
@@ -329,8 +342,10 @@ func (w *deltaWorld) crash() {
 		r := w.load(now, p.key)
 		v := r.vote(p.name)
 		switch {
-		case r.Promised.Less(p.promised):
-			w.t.Errorf("seed %d: %s has promised %v, and now %v", w.seed, p.key, p.promised, r.Promised)
+		case r.Promised.later(now.term).Less(p.promised):
+			w.t.Errorf("seed %d: %s has promised %v, and now %v", w.seed, p.key, p.promised, r.Promised.later(now.term))
+		case p.promised == now.term && !now.term.Default():
+			w.c.termsKept++
 		case p.verdict == Undecided || r.Accepted != p.ballot || r.Outcome(p.name) != Undecided || p.name.At.LessEq(r.Base.At):
 		case v == nil || v.Verdict != p.verdict:
 			w.t.Errorf("seed %d: the vote about %s at %s was given, and is lost: %s", w.seed, p.name.At, p.key, show(r))

@@ -181,7 +181,9 @@ func (w *lab) serve(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.Bat
 		case Prepare:
 			w.ballots[q.Ballot] = true
 		case Reign:
-			w.reigned[q.Ballot] = w.reigned[q.Ballot] || !q.Renew
+			if !q.Renew {
+				w.reigned[q.Ballot] = true
+			}
 		case Dictate:
 			if w.reigned[q.Ballot] {
 				w.inTerm++

@@ -656,3 +656,103 @@ func TestTermsNotice(t *testing.T) {
 		}
 	}
 }
+
+// TestScanInTerm: what a scan at a timestamp has not found is not committed at or below it afterwards, also where the term's master decides (fastpaxos.FP94).
+func TestScanInTerm(t *testing.T) {
+	// twice scans again and again at one timestamp, and gives what it has found first and last.
+	twice := func(t *testing.T, g *gateway, between func()) (first string) {
+		t.Helper()
+		x, tx := g.at(kv.RepeatableRead)
+		first, err := g.scan(t.Context(), x, tx, "a", "z")
+		if retry := (*kv.TxnRetryError)(nil); errors.As(err, &retry) { // a new generation has begun
+			x, tx = g.at(kv.RepeatableRead)
+			first, err = g.scan(t.Context(), x, tx, "a", "z")
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		between()
+		again, err := g.scan(t.Context(), x, tx, "a", "z")
+		if err != nil || again != first {
+			t.Errorf("scanned %q, and then %q, %v", first, again, err)
+		}
+		return first
+	}
+	run := func(name string, f func(t *testing.T, w *lab)) {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { f(t, newLab(1)) }) })
+	}
+	run("an option that comes to the master after the promise", func(t *testing.T, w *lab) {
+		g, far := w.gateway(1, 1), w.gateway(1, 5)
+		g.reigns(t, "a")
+		twice(t, g, func() {}) // the reader knows the term
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			if err := far.add(t.Context(), "1", "k"); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(100 * time.Millisecond) // its option is on its way to the master
+		if first := twice(t, g, func() { wait.Wait(); time.Sleep(time.Second) }); first != "" {
+			t.Errorf("scanned %q", first)
+		}
+		if v := g.get(t, "k"); v != " 1" {
+			t.Errorf("k is %q", v)
+		}
+		if w.marked == 0 {
+			t.Error("nobody has asked the term's master")
+		}
+		stop(g, far)
+	})
+	run("an option that has been dictated, and that no quorum has", func(t *testing.T, w *lab) {
+		g, far := w.gateway(1, 1), w.gateway(1, 5)
+		g.reigns(t, "a")
+		time.Sleep(time.Second)
+		for r := kv.ReplicaID(2); r <= 5; r++ {
+			w.lose(r, true)
+		}
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			k := keys.Key("k")
+			o := Option{Name: Name{Txn: kv.TxnID{1}, At: g.client.stamp(clock.Timestamp{})}, Update: Update{Value: []byte("v")}, Keys: []keys.Key{k}}
+			if l, err := g.client.rule(t.Context(), k, o, false); err != nil || l.Verdict != Accepted {
+				t.Errorf("%v, %v", l.Verdict, err)
+			}
+			g.client.ended([]Option{o}, []keys.Key{k}, true)
+		})
+		time.Sleep(20 * time.Millisecond) // the first replica has it
+		for r := kv.ReplicaID(1); r <= 5; r++ {
+			w.lose(r, r == 1)
+		}
+		if first := twice(t, far, func() { w.lose(1, false); wait.Wait(); time.Sleep(time.Second) }); first != "k=v" {
+			t.Errorf("scanned %q", first)
+		}
+		stop(g, far)
+	})
+	run("a term whose gateway is gone", func(t *testing.T, w *lab) {
+		g, h := w.gateway(1, 1), w.gateway(1, 2)
+		g.reigns(t, "a")
+		g.cancel()
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			for ctx.Err() == nil { // the leaseholder folds
+				time.Sleep(time.Second)
+				w.absorb(0, h.client.o.Clock.Now())
+			}
+		}()
+		begun := time.Now()
+		twice(t, h, func() {
+			if err := h.add(t.Context(), "1", "k"); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Second)
+		})
+		if n := len(w.reigned); n != 1 || w.renewed != 1 {
+			t.Errorf("%d terms; %d generations were begun", n, w.renewed)
+		}
+		if d := time.Since(begun); d > 10*time.Second {
+			t.Errorf("it took %s", d)
+		}
+		cancel()
+		stop(g, h)
+	})
+}
