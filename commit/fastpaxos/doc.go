@@ -28,6 +28,7 @@
 //	Query     the record
 //	Prepare   a master asks to accept nothing in earlier ballots; each replica answers with its record (Master)
 //	Dictate   the state that the master proposes, which replaces the votes
+//	Reign     a master asks for Prepare's promise about all records of the range, with an answer that names those of which it has to know more (term.go)
 //	Read      rows, from one replica: no promise
 //
 // Three of three, four of five, or six of seven replicas that gave the same vote in the same ballot are a fast quorum. If none can come about any more, or
@@ -73,7 +74,7 @@
 //	fastpaxos.FP42 (I4): A physical version that some replica has executed is final, whatever is outstanding: the leaseholder may add it to the base at any time, at its own
 //	    timestamp, and a replica takes over a later version that it finds in its base. Updates that commute stay in the deltas until they are part of a version.
 //
-// fastpaxos.FP80 to fastpaxos.FP83 are about rows that others refer to (guard.go).
+// fastpaxos.FP80 to fastpaxos.FP83 are about rows that others refer to (guard.go), fastpaxos.FP90 to fastpaxos.FP95 about masters of all records of a range (term.go).
 //
 // # Joint configurations
 //

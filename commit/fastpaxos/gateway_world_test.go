@@ -76,6 +76,7 @@ type lab struct {
 	inTerm  int          // states that were dictated in terms
 	marked  int          // reads with a term's promise
 	slow    kv.ReplicaID // one that applies nothing
+	cut     int          // a gateway that reaches no replica
 	renewed int          // generations that were begun because terms wanted it
 }
 
@@ -535,6 +536,13 @@ func (g *gateway) Ask(ctx context.Context, to kv.NodeID, msg []byte) ([]byte, er
 	}
 }
 
+// counted is how many terms were asked for, how many generations readers wanted, and how many replicas were read with a term's promise.
+func (w *lab) counted() (terms, renewed, marked int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.reigned), w.renewed, w.marked
+}
+
 // got is how many messages of a kind acceptors have got.
 func (w *lab) got(k Kind) int {
 	w.mu.Lock()
@@ -556,7 +564,10 @@ func (g *gateway) call(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.
 	w.mu.Lock()
 	gone := g.ctx.Err() != nil && w.dice.IntN(2) == 0 // what a gateway sends at the moment when it dies reaches some
 	w.mu.Unlock()
-	if gone || way() {
+	w.mu.Lock()
+	cut := w.cut == g.id
+	w.mu.Unlock()
+	if gone || way() || cut {
 		time.Sleep(300 * time.Millisecond)
 		return nil, &kv.UnavailableError{Reason: "lost"}
 	}
