@@ -261,12 +261,12 @@ func (w *lab) absorb(at int, now clock.Timestamp) {
 	if all == nil {
 		return
 	}
-	for _, v := range all[kv.ReplicaID(1+w.dice.IntN(5))].Final(1 << 20) {
+	for _, v := range all[kv.ReplicaID(1+w.dice.IntN(w.voters))].Final(1 << 20) {
 		if !slices.ContainsFunc(l.entries, func(e Final) bool { return e.Key.Equal(v.Key) && v.At.LessEq(e.At) }) {
 			l.entries = append(l.entries, v)
 		}
 	}
-	for r := kv.ReplicaID(1); r <= 5; r++ {
+	for r := kv.ReplicaID(1); r <= kv.ReplicaID(w.voters); r++ {
 		if r == w.slow {
 			continue
 		}

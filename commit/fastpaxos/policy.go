@@ -18,6 +18,8 @@ import (
 //	                             |      ^
 //	                             +------+ another region writes it more (learned)
 //
+// A classic master begins in its gateway's term (term.go), and goes on there when it is forgotten and needed again, so that it decides about any record in one round.
+//
 //	fastpaxos.FP55 (liveness): A gateway that thinks that a record has a master asks that one directly, without a proposal to the replicas. It may be wrong: a gateway that has no master of the
 //	    record says so, and one that does not answer is not waited for; then the replicas are asked, and say in which ballot they are.
 //	fastpaxos.FP56 (I2, I4): A master that rests keeps its ballot and the state that a classic quorum has accepted last. Before it decides again it takes in the outcomes that the nearest replica knows of options in that state. Nobody
@@ -174,6 +176,7 @@ func (c *Client) sweep(ctx context.Context) {
 	for {
 		stopped := c.o.Host.Clock.Sleep(ctx, sweepEvery) != nil
 		now := c.o.Host.Clock.Monotonic()
+		var back []*Master
 		c.mu.Lock()
 		resting, most := 0, 0
 		for _, g := range c.reigns {
@@ -199,18 +202,24 @@ func (c *Client) sweep(ctx context.Context) {
 			case idle <= after && most <= keptMost && !stopped:
 				resting++
 			case stopped || p.Ballots == ClassicBallots:
-				delete(c.reigns, k) // the next master prepares another ballot
+				most--
+				delete(c.reigns, k) // the next master goes on in the term, or prepares another ballot
+				back = append(back, g.kept.Master)
 			default:
 				most--
 				g.kept.Release()
 				c.drive(keys.Key(k), g)
 			}
 		}
-		if c.sweeping = resting > 0; !c.sweeping {
-			c.mu.Unlock()
+		c.sweeping = resting > 0
+		over := !c.sweeping
+		c.mu.Unlock()
+		for _, m := range back {
+			m.term.giveBack(m)
+		}
+		if over {
 			return
 		}
-		c.mu.Unlock()
 	}
 }
 
@@ -242,15 +251,22 @@ func (c *Client) master(ctx context.Context, k keys.Key) (to Ballot, known bool)
 	return to, false
 }
 
-// newMaster makes the master of a record of a range: in the term that the gateway has, if that covers the record.
+// newMaster makes the master of a record of a range: in the term that the gateway has, if that covers the record. The gateway at the leaseholder takes one for classic records (term.go).
 func (c *Client) newMaster(ctx context.Context, k keys.Key, d *kv.RangeDescriptor) *Master {
 	policy := c.policy(k)
-	c.mu.Lock()
 	var t *term
-	if v := c.terms[d.ID]; v != nil && v.in == placeOf(d) {
-		t = v.t
+	if c.leads(ctx, k) {
+		t, _ = c.term(ctx, k)
+	} else {
+		c.mu.Lock()
+		if v := c.terms[d.ID]; v != nil {
+			t = v.t
+		}
+		c.mu.Unlock()
 	}
-	c.mu.Unlock()
+	if t != nil && t.in != placeOf(d) {
+		t = nil
+	}
 	m, _ := c.masterInTerm(ctx, t, k, policy.kept())
 	if m == nil {
 		m = NewMaster(k, c.number(), QuorumsIn(d), c.o.Columns, policy.kept())

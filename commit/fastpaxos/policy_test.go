@@ -74,13 +74,21 @@ func collide(t *testing.T, k string, g, h *gateway) {
 const atOwn = 8 * time.Millisecond // what requests within a region may take
 
 func TestPolicies(t *testing.T) {
-	// The leaseholder's gateway decides with a majority, from a record's second write on; others ask it.
+	// The leaseholder's gateway decides with a majority, from the range's second write on; others ask it.
 	policed(t, "classic", Policy{Ballots: ClassicBallots}, 1, func(t *testing.T, w *lab) {
 		g, h := w.gateway(51, 1), w.gateway(51, 4)
-		for _, k := range []string{"k", "l", "m", "n"} {
-			if took, want := g.writes(t, k), 2*labTrips(1, 3); took > want+atOwn {
+		for i, k := range []string{"k", "l", "m", "n"} {
+			want := labTrips(1, 3)
+			if i == 0 {
+				want *= 2 // the term
+			}
+			if took := g.writes(t, k); took > want+atOwn {
 				t.Errorf("the first write of %s: %s, want %s", k, took, want)
 			}
+		}
+		time.Sleep(forgottenAfter + 2*sweepEvery)
+		if g.hasMaster("l") {
+			t.Error("a record that nobody writes has a master")
 		}
 		for i, k := range []string{"k", "k", "l", "m", "m"} {
 			if took, want := g.writes(t, k), labTrips(1, 3); took > want+atOwn {
@@ -138,6 +146,11 @@ func TestPolicies(t *testing.T) {
 				t.Errorf("from afar: %s, want %s", took, want)
 			}
 			time.Sleep(time.Second)
+		}
+		// Its term is refused because of the earlier master's, and is taken again at once.
+		h.writes(t, "y")
+		if took, want := h.writes(t, "z"), labTrips(4, 3); took > want+atOwn {
+			t.Errorf("the first write of a row at the new leaseholder: %s, want %s", took, want)
 		}
 		if n := w.got(Propose); n != 0 {
 			t.Errorf("%d proposals to replicas", n)

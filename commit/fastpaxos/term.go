@@ -19,7 +19,7 @@ import (
 // # Terms
 //
 // A master needs two rounds for a record that it has not decided about before: Prepare and Dictate. A gateway that decides about all writes of a range asks for the first of them once, for all
-// records of the range (Reign). Its ballot is a term. It is Multi-Paxos over records, with a promise that is not stored per record:
+// records of the range (Reign). Its ballot is a term; with classic ballots the gateway at the range's leaseholder takes one (policy.go). It is Multi-Paxos over records, with a promise that is not stored per record:
 //
 //	gateway    --- Reign T --------------> all voters          one round, once in a generation
 //	           <-- apart, applied, floor --                    from a classic quorum
@@ -303,7 +303,7 @@ func (t *term) take(k keys.Key) bool {
 	return true
 }
 
-// opens notes that a state of a record is about to be dictated. What was promised to readers before is what marks has afterwards.
+// opens notes that a state of a record is about to be dictated. The promises that readers had before are those that marks has afterwards.
 func (t *term) opens(k keys.Key) Mark {
 	t.mu.Lock()
 	t.n++
@@ -399,6 +399,16 @@ func (c *Client) term(ctx context.Context, k keys.Key) (*term, error) {
 
 // reignOver takes a term of a range. nil: it can't be had now.
 func (c *Client) reignOver(ctx context.Context, v *rangeTerm, d *kv.RangeDescriptor) (*term, error) {
+	for again := true; ; again = false {
+		t, err := c.askForTerm(ctx, v, d)
+		if t != nil || err != nil || !again || v.highest.Default() || !v.ballot.Default() {
+			return t, err
+		}
+	}
+}
+
+// askForTerm asks once. If the term is refused because of a later one, the next ballot is after that.
+func (c *Client) askForTerm(ctx context.Context, v *rangeTerm, d *kv.RangeDescriptor) (*term, error) {
 	if v.ballot.Default() {
 		v.ballot = Ballot{Round: v.highest.Round + 1, Master: c.number()}
 	}
