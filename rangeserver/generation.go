@@ -159,6 +159,9 @@ func (s *Store) setProtocol(ctx context.Context, id kv.RangeID, q *kv.AdminSetPr
 	if !s.has(to) {
 		return nil, &kv.ProtocolRefusedError{Range: id, Protocol: to, Node: s.o.NodeID}
 	}
+	if d, err = s.leaveJoint(ctx, e, d); err != nil { // a change of replicas that was not finished
+		return nil, err
+	}
 	if d, err = s.cut(ctx, e, d, q); err != nil {
 		return nil, err
 	}
@@ -290,7 +293,8 @@ func (s *Store) reopen(ctx context.Context, e *entry) error {
 	return s.renew(ctx, e, d)
 }
 
-// renew begins a generation that differs from the present one in its number alone.
+// renew begins a generation that differs from the present one in its number alone. If the range is between two configurations of voters, it leaves the first of them on the way: it can't stay between
+// them (replica.EvaluateTrigger), and as long as its generation is over nobody else looks after that.
 func (s *Store) renew(ctx context.Context, e *entry, d *kv.RangeDescriptor) error {
 	db, err := s.database()
 	if err != nil {
@@ -299,7 +303,7 @@ func (s *Store) renew(ctx context.Context, e *entry, d *kv.RangeDescriptor) erro
 	if err := s.fold(ctx, e, d); err != nil {
 		return err
 	}
-	next := d.Clone()
+	next := settled(d)
 	next.Generation++
 	return s.writeDescriptor(ctx, db, d, next, nil, &kv.CommitTrigger{Replicas: &kv.ReplicasTrigger{Desc: *next}}, nil)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -390,6 +391,73 @@ func TestSealedAfterFailures(t *testing.T) {
 		c.wantToy(t, "a", "v")
 		if took := time.Since(from); took > 3*time.Second {
 			t.Errorf("it took %s", took)
+		}
+	})
+}
+
+// TestSealedBetweenConfigurations: the generation of a range between two configurations of voters is over, for a change that did not come. The range serves again, and is in the second configuration
+// then; and so it is if it gets another protocol first.
+func TestSealedBetweenConfigurations(t *testing.T) {
+	t.Run("goes on", func(t *testing.T) {
+		sealedBetween(t, func(t *testing.T, c *cluster, n *node) {
+			from := time.Now()
+			c.wantToy(t, "a", "v")
+			check(t, c.toyPut("a", "w"))
+			if took := time.Since(from); took > 3*time.Second {
+				t.Errorf("it took %s", took)
+			}
+		})
+	})
+	t.Run("gets another protocol", func(t *testing.T) {
+		sealedBetween(t, func(t *testing.T, c *cluster, n *node) {
+			n.store.PauseQueues(true)
+			d, err := n.store.SetProtocol(context.Background(), 2, &kv.AdminSetProtocolRequest{Key: tkey("a"), Protocol: kv.Leader})
+			check(t, err)
+			if d.Protocol != kv.Leader {
+				t.Errorf("the range is %v", d)
+			}
+			check(t, c.put("a", "w"))
+		})
+	})
+}
+
+func between(d *kv.RangeDescriptor) bool {
+	return slices.ContainsFunc(d.Replicas, func(r kv.ReplicaDescriptor) bool { return r.Type.Joint() })
+}
+
+// sealedBetween has a range that is sealed between two configurations, and looks that it is in the second one after f. n has its lease.
+func sealedBetween(t *testing.T, f func(t *testing.T, c *cluster, n *node)) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 4)
+		c.useToy()
+		c.interval = time.Second
+		c.start3(t)
+		defer c.stop()
+		check(t, c.toyPut("a", "v"))
+		n := c.leaseholder(2)
+		var fails atomic.Bool
+		fails.Store(true)
+		fold := func(at string) error {
+			if at == "reported" && fails.Load() && between(n.store.Replica(2).Desc()) {
+				return errNobody
+			}
+			return nil
+		}
+		c.folding.Store(&fold)
+		want := targets(1, 2, 4)
+		if n.id == 3 {
+			want = targets(1, 3, 4)
+		}
+		if err := n.store.ChangeReplicas(context.Background(), 2, want); err == nil {
+			t.Fatal("the second step was made")
+		}
+		if d := n.store.Replica(2).Desc(); !between(d) {
+			t.Fatalf("the range is %v", d)
+		}
+		fails.Store(false)
+		f(t, c, n)
+		if d := n.store.Replica(2).Desc(); between(d) || len(d.Replicas) != 3 {
+			t.Errorf("the range is %v", d)
 		}
 	})
 }
