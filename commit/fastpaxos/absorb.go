@@ -120,7 +120,7 @@ func (a *Acceptor) begin(src engine.Reader, span keys.Span) {
 	}
 }
 
-// inherited finds records that the generation has begun with, and that have votes, or updates that are not a version yet, before anybody asks for them: the
+// inherited finds records that the generation has begun with, and that have votes, outcomes that are remembered for others, or updates that are not a version yet, before anybody asks for them: the
 // gateway of such a vote may be gone, and nobody may ever write the row again (fastpaxos.FP26).
 func (a *Acceptor) inherited(src engine.Reader) error {
 	if a.left.Start == nil {
@@ -137,7 +137,7 @@ func (a *Acceptor) inherited(src engine.Reader) error {
 		if err != nil {
 			return err
 		}
-		if s != nil && len(s.Votes)+len(s.Added) > 0 {
+		if s != nil && (len(s.Votes)+len(s.Added) > 0 || slices.ContainsFunc(s.Recent, func(e Ended) bool { return e.Keys != nil })) {
 			a.order.ReplaceOrInsert(string(s.key))
 		}
 	}

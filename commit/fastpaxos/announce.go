@@ -17,7 +17,8 @@ import (
 //	fastpaxos.FP70 (I2): Ends that travel with proposals count as told where the answer to them was heard, also if it comes when the proposals are decided. Those that a quorum has
 //	    not answered are told again by themselves.
 //	fastpaxos.FP71 (I2): An acceptor is told to forget an outcome without what was decided (Forget) only when all acceptors of the transaction's records have
-//	    answered its end. Otherwise it is told the end once more, without keys, and so learns it if it had not.
+//	    answered its end. Otherwise it is told the end once more, without keys, and so learns it if it had not. When a gateway has done neither, another one does it minutes later: then the
+//	    outcome is known at quorums, since a master has told them, and others that had accepted an option have asked for it (mendOutcome, fastpaxos.FP26).
 //	fastpaxos.FP72 (read your writes): A replica that a gateway reads a row from is shown the commuting updates of the row that the gateway has committed, in the same message, unless all replicas
 //	    have been told, or one was shown them. The outcome that is shown need not be durable, nor written, and the answer to it is none to the end: the end makes it durable where that is needed.
 

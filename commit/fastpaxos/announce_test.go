@@ -122,6 +122,83 @@ func TestEndsTravelInVain(t *testing.T) {
 	}
 }
 
+// TestForgottenByOthers: the gateway of a transaction has told its outcome, or a part of it, and is gone before it has said that nobody need remember it. A replica finds that minutes later, and another gateway has it
+// forgotten: first the rest of the transaction is told.
+func TestForgottenByOthers(t *testing.T) {
+	for _, part := range []bool{false, true} {
+		t.Run(fmt.Sprint(part), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLab(23, "m")
+				g := w.gateway(23, 1)
+				if err := g.add(t.Context(), "x", "b", "n"); err != nil {
+					t.Fatal(err)
+				}
+				if !part {
+					time.Sleep(closeWithin / 2)
+				}
+				g.cancel()
+				g.host.Group.Stop()
+				h := w.gateway(24, 2)
+				if part {
+					// Who finishes it is gone as well when the replicas of one record have heard.
+					if _, err := h.client.tell(t.Context(), []*Request{end(keys.Key("b"), w.vote("b"), true)}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(time.Second)
+				if have, closed := w.everywhere("b", " x"); have != 5 || closed != 0 {
+					t.Fatalf("%d replicas have the row, %d need not remember\n%s", have, closed, w.show("b"))
+				}
+				if n := len(w.late("b", overdueElsewhere)); n != 0 {
+					t.Errorf("%d replicas find too early that an outcome is remembered", n)
+				}
+				found := w.late("b", 2*unforgotten)
+				if len(found) != 5 || !found[0].ended || len(found[0].option.Keys) != 2 {
+					t.Fatalf("found %v", found)
+				}
+				h.client.MendOutcome(found[0].key, found[0].option)
+				time.Sleep(5 * time.Second)
+				for _, k := range []string{"b", "n"} {
+					if have, closed := w.everywhere(k, " x"); have != 5 || closed != 5 {
+						t.Errorf("%s: %d replicas have it, %d need not remember\n%s", k, have, closed, w.show(k))
+					}
+				}
+				if n := len(w.late("b", 2*unforgotten)); n != 0 {
+					t.Errorf("%d replicas find it again", n)
+				}
+				stop(h)
+			})
+		})
+	}
+}
+
+// vote is an option that is outstanding at a replica.
+func (w *lab) vote(k string) Option {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, a := range w.replicas[placeOf(w.desc(keys.Key(k)))] {
+		if r := a.records[k]; r != nil && len(r.Votes) > 0 {
+			return r.Votes[0].Option
+		}
+	}
+	return Option{}
+}
+
+// late is what the replicas of a record, each of them as the leaseholder's, find to have waited for too long when so much time has passed.
+func (w *lab) late(k string, then time.Duration) (out []overdueItem) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, a := range w.replicas[placeOf(w.desc(keys.Key(k)))] {
+		if r := a.records[k]; r != nil {
+			a.leads, a.overdue = true, nil
+			a.late(k, r, wall(time.Now().Add(then).UnixNano()))
+			out = append(out, a.overdue...)
+			a.leads, a.overdue = false, nil
+		}
+	}
+	return out
+}
+
 // TestShow: an outcome that was shown is executed, and promises nothing; the end that follows is durable before it is answered, if it has to be (fastpaxos.FP72).
 func TestShow(t *testing.T) {
 	k := keys.Key("k")

@@ -15,6 +15,7 @@ import (
 //	an option whose outcome has not come for a while     the outcome is asked for, or the transaction finished if its gateway is gone
 //	a version that has not got into the base             the leaseholder lacks it, and is told by a master
 //	commuting updates that are not a version yet         a master makes them one, when nobody has added any for a while
+//	an outcome that nobody has said to be known to all    the transaction is finished once more, and then all are told to forget it
 //
 // The base reaches all replicas by the range's log, whatever they have missed; a record that is older than its base takes over the base's version.
 //
@@ -23,15 +24,19 @@ import (
 //	fastpaxos.FP26 (I2, liveness): No row stays behind what has committed, at any replica, for longer than it takes until some replicas that are connected have had the time for this. It changes nothing
 //	    but what End and masters change: options are decided by the same rules, whoever asks.
 
-// overdueItem is something at a replica that has waited for too long. Option is the one whose outcome has not come; nil: versions are not in the base.
+// overdueItem is something at a replica that has waited for too long. Option is the one whose outcome has not come, or, if it has ended, whose outcome has to be remembered still; nil: versions are not in
+// the base.
 type overdueItem struct {
 	key    keys.Key
 	option *Option
+	ended  bool
 }
 
 const (
 	// overdue is how old a vote, or a version that the base lacks, is when its replica does something about it: longer than transactions of living gateways take. The leaseholder is the first to do so.
 	overdue, overdueElsewhere = 8 * time.Second, 14 * time.Second
+	// unforgotten is how old an outcome with keys is when it is found to be remembered in vain: gateways say within seconds that it need not be, if they live, and whoever has missed it has been brought up to date.
+	unforgotten = 2 * time.Minute
 	// mendedAtOnce bounds what is mended at a node at the same time, and mended what a replica asks for each time it looks.
 	mendedAtOnce, mendedTogether = 8, 64
 	// basesChecked is how often a record that nobody changes is compared with its base.
@@ -49,13 +54,30 @@ func (a *Acceptor) late(k string, r *Record, now clock.Timestamp) {
 	for i := range r.Votes {
 		if v := &r.Votes[i]; old(v.At) {
 			o := v.Option
-			a.overdue = append(a.overdue, overdueItem{keys.Key(k), &o})
+			a.overdue = append(a.overdue, overdueItem{key: keys.Key(k), option: &o})
 			return // with the others it is looked at again
 		}
+	}
+	if e := r.remembers(now.Add(-unforgotten)); e != nil && (a.leads || e.At.Less(now.Add(-2*unforgotten))) {
+		a.overdue = append(a.overdue, overdueItem{keys.Key(k), &Option{Name: e.Name, Keys: e.Keys}, true})
+		return
 	}
 	if len(r.Votes) == 0 && (r.kept.base.Less(r.Base.At) && old(r.Base.At) && !a.leads || len(r.Added) > 0 && old(r.Added[len(r.Added)-1].At)) {
 		a.overdue = append(a.overdue, overdueItem{key: keys.Key(k)})
 	}
+}
+
+// remembers is the first outcome before a time of which nobody has said that all options of the transaction have ended (fastpaxos.FP6).
+func (r *Record) remembers(before clock.Timestamp) *Ended {
+	for i := range r.Recent {
+		switch e := &r.Recent[i]; {
+		case before.LessEq(e.At):
+			return nil
+		case e.Keys != nil:
+			return e
+		}
+	}
+	return nil
 }
 
 // lags reports whether this replica knows of a record that it lacks something: a version which an option was made for, or the outcome of an option, for so long that others have it.
@@ -67,6 +89,8 @@ func (r *Record) lags(now clock.Timestamp) bool {
 type Mender interface {
 	// Mend has an option's outcome known to its record's replicas, or, of a nil option, their versions made the same. It returns at once.
 	Mend(k keys.Key, o *Option)
+	// MendOutcome has an outcome forgotten that a replica of the record remembers: of an option's name, and the keys of its transaction. It returns at once.
+	MendOutcome(k keys.Key, o *Option)
 }
 
 // mend gives the gateway the items that a replica has found.
@@ -79,7 +103,11 @@ func (o *ProtocolOptions) mend(items []overdueItem) {
 		return
 	}
 	for _, i := range items {
-		m.Mend(i.key, i.option)
+		if i.ended {
+			m.MendOutcome(i.key, i.option)
+		} else {
+			m.Mend(i.key, i.option)
+		}
 	}
 }
 
@@ -87,6 +115,20 @@ var _ Mender = (*Client)(nil)
 
 // Mend implements Mender.
 func (c *Client) Mend(k keys.Key, o *Option) {
+	c.mend(k, func(ctx context.Context) error {
+		if o != nil {
+			return c.mendOption(ctx, k, o)
+		}
+		return c.mendVersions(ctx, k)
+	})
+}
+
+// MendOutcome implements Mender.
+func (c *Client) MendOutcome(k keys.Key, o *Option) {
+	c.mend(k, func(ctx context.Context) error { return c.mendOutcome(ctx, o) })
+}
+
+func (c *Client) mend(k keys.Key, f func(ctx context.Context) error) {
 	c.mu.Lock()
 	if c.mending[string(k)] || len(c.mending) >= mendedAtOnce {
 		c.mu.Unlock()
@@ -100,11 +142,7 @@ func (c *Client) Mend(k keys.Key, o *Option) {
 			defer c.mu.Unlock()
 			delete(c.mending, string(k))
 		}()
-		if o != nil {
-			_ = c.mendOption(ctx, k, o)
-		} else {
-			_ = c.mendVersions(ctx, k)
-		}
+		_ = f(ctx) // if it fails, its replica finds it again
 	})
 }
 
@@ -127,5 +165,18 @@ func (c *Client) mendVersions(ctx context.Context, k keys.Key) error {
 		return err
 	}
 	_, err = c.rule(ctx, k, Option{Name: Name{At: v.At}, Keys: []keys.Key{k}}, true)
+	return err
+}
+
+// mendOutcome has the outcome of a transaction forgotten whose gateway has not said that all of its options have ended. A master of each record tells all of its replicas first.
+func (c *Client) mendOutcome(ctx context.Context, o *Option) error {
+	if _, err := c.Finish(ctx, o, nil); err != nil {
+		return err
+	}
+	qs := make([]*Request, len(o.Keys))
+	for i, k := range o.Keys {
+		qs[i] = &Request{Kind: Forget, Key: k, Option: Option{Name: o.Name}}
+	}
+	_, err := c.tell(ctx, qs)
 	return err
 }
