@@ -22,8 +22,8 @@ import (
 //
 //	fastpaxos.FP55 (liveness): A gateway that thinks that a record has a master asks that one directly, without a proposal to the replicas. It may be wrong: a gateway that has no master of the
 //	    record says so, and one that does not answer is not waited for; then the replicas are asked, and say in which ballot they are.
-//	fastpaxos.FP56 (I2, I4): A master that rests keeps its ballot and the state that a classic quorum has accepted last. Before it decides again it takes in the outcomes that the nearest replica knows of options in that state. Nobody
-//	    else proposes in the ballot, and a gateway that takes the record over has a later one: then what this master proposes is refused.
+//	fastpaxos.FP56 (I2, I4): A master that rests keeps its ballot and the state that a classic quorum has accepted last. Before it decides again it takes in the outcomes that the nearest replica knows of options in that state, also
+//	    if it was never at rest: an option that has ended is in nobody's way. Nobody else proposes in the ballot, and a gateway that takes the record over has a later one: then what this master proposes is refused.
 
 // Chosen by us, and measured with figure 6 (docs/mdcc/figure6.md).
 const (

@@ -2,6 +2,8 @@ package fastpaxos
 
 import (
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/sim"
 )
 
 // labTrips are what a gateway's round trips take to the n-th nearest of the five regions, itself included.
@@ -106,6 +109,36 @@ func TestPolicies(t *testing.T) {
 			t.Errorf("%d proposals to replicas", n)
 		}
 		stop(g, h)
+	})
+	// A master that always has something to decide hears of outcomes all the same: an option that has ended is not in the way of the next ones.
+	policed(t, "classic, and busy", Policy{Ballots: ClassicBallots}, 1, func(t *testing.T, w *lab) {
+		var gs []*gateway
+		for n := range 5 {
+			gs = append(gs, w.gateway(uint64(61+n), n+1))
+		}
+		var writers sync.WaitGroup
+		var done, tried atomic.Int64
+		begun := time.Now()
+		for n := range 50 {
+			g, dice := gs[n%len(gs)], sim.NewDice(uint64(n), "writer")
+			writers.Go(func() {
+				for time.Since(begun) < 20*time.Second {
+					ks := []string{"k0", "k1", "k2"}
+					for i := range ks {
+						ks[i] += fmt.Sprint(dice.Int64N(10))
+					}
+					if err := g.add(t.Context(), "x", ks...); err == nil {
+						done.Add(1)
+					}
+					tried.Add(1)
+				}
+			})
+		}
+		writers.Wait()
+		if n := done.Load(); n < 40 { // a few, if it hears when it rests
+			t.Errorf("%d of %d transactions have committed", n, tried.Load())
+		}
+		stop(gs...)
 	})
 	// Without the leaseholder's gateway all go on.
 	policed(t, "classic, and the leaseholder is gone", Policy{Ballots: ClassicBallots}, 1, func(t *testing.T, w *lab) {

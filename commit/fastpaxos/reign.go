@@ -258,6 +258,18 @@ func (c *Client) petitions(g *reign, m *Master, anew bool) (wanted bool) {
 	return len(g.asked) > 0
 }
 
+// news reports whether a master that keeps its record is asked about an option that it has not decided about. It has to propose a state in any case, and an option that has ended meanwhile is not in the way.
+func (c *Client) news(g *reign, m *Master) bool {
+	if m.gamma == 0 || m.state == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(g.asked[min(g.taken, len(g.asked)):], func(p *petition) bool {
+		return !p.gone && !p.mark && m.state.vote(p.o.Name) == nil && m.state.Outcome(p.o.Name) == Undecided
+	})
+}
+
 // hold has a master not open the record yet, if there is more to decide.
 func (c *Client) hold(g *reign, m *Master) {
 	c.mu.Lock()
@@ -339,7 +351,7 @@ func (c *Client) reignOnce(ctx context.Context, k keys.Key, g *reign) error {
 			m, in = c.newMaster(ctx, k, desc), placeOf(desc)
 			c.takes(g, m)
 		}
-		if mends, versions := c.mends(g); m.Idle() && (begins && m.open() > 0 || m.decided >= longest || mends) { // else what it has decided a moment ago answers those who ask about it
+		if mends, versions := c.mends(g); m.Idle() && (m.open() > 0 && (begins || c.news(g, m)) || m.decided >= longest || mends) { // else what it has decided a moment ago answers those who ask about it
 			c.refreshed(ctx, k, m, versions)
 		}
 		wanted := c.petitions(g, m, anew || begins)
