@@ -140,7 +140,7 @@ func TestForgottenByOthers(t *testing.T) {
 				g.host.Group.Stop()
 				h := w.gateway(24, 2)
 				if part {
-					// Who finishes it is gone as well when the replicas of one record have heard.
+					// Another gateway that finishes it is gone as well when the replicas of one record have heard.
 					if _, err := h.client.tell(t.Context(), []*Request{end(keys.Key("b"), w.vote("b"), true)}); err != nil {
 						t.Fatal(err)
 					}
