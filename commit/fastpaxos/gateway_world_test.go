@@ -408,7 +408,8 @@ func (w *lab) look(d *kv.RangeDescriptor, at kv.ReplicaID, a *Acceptor, q *Look)
 			}
 		}
 		for _, k := range w.based(d) {
-			if w.baseAt(d, at, k).Base.Data != nil && span.Contains(k) && a.records[string(k)] == nil {
+			b := w.baseAt(d, at, k)
+			if (b.Base.Data != nil || q.Open && !b.Default()) && span.Contains(k) && a.records[string(k)] == nil {
 				ks = append(ks, k)
 			}
 		}
