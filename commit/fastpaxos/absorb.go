@@ -20,7 +20,9 @@ const (
 	// range they are for. A transaction with a record commits at a timestamp that may be as old as itself.
 	settledFor = 2 * time.Minute
 	// looked is how many keys of the base a Tend looks at for records with something outstanding.
-	looked = 2048
+	looked = 1 << 14
+	// sidesMost bounds how many rows with something next to them are remembered: the transactions of two minutes.
+	sidesMost = 1 << 19
 )
 
 // Final gives versions that the base lacks, about as many as have max bytes. A version that was executed is final (fastpaxos.FP42).
@@ -116,7 +118,7 @@ func (a *Acceptor) Tend(src engine.Reader, now clock.Timestamp) error {
 func (a *Acceptor) begin(src engine.Reader, span keys.Span) {
 	a.gap.within = span
 	if a.bare = bare(src, span); !a.bare {
-		a.left = keys.RangeLocalSpan(span.Start, span.End)
+		a.left, a.sides = keys.RangeLocalSpan(span.Start, span.End), map[uint64]struct{}{}
 	}
 }
 
@@ -136,6 +138,11 @@ func (a *Acceptor) inherited(src engine.Reader) error {
 		s, err := sideOf(it)
 		if err != nil {
 			return err
+		}
+		if s != nil && a.sides != nil {
+			if a.sides[nameOf(s.key)] = struct{}{}; len(a.sides) > sidesMost {
+				a.sides = nil
+			}
 		}
 		if s != nil && (len(s.Votes)+len(s.Added) > 0 || slices.ContainsFunc(s.Recent, func(e Ended) bool { return e.Keys != nil })) {
 			a.order.ReplaceOrInsert(string(s.key))

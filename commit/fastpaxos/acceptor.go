@@ -128,9 +128,10 @@ type Acceptor struct {
 	term    Ballot
 	before  Ballot // the term before that
 	crowded bool
-	// bare says that the base has nothing next to any row; left is where Tend has yet to look for records that it has.
-	bare bool
-	left keys.Span
+	// bare says that the base has nothing next to any row; left is where Tend has yet to look for records that it has, and sides are those that it has found, by names, nil if there are too many.
+	bare  bool
+	sides map[uint64]struct{}
+	left  keys.Span
 	// size is about how many bytes the delta has.
 	size int64
 	// low is at or above all promises that earlier processes of the node have made to readers, marks has those of this one, and the base may lack versions up to old.

@@ -7,7 +7,7 @@ import (
 	"meridian/storage/engine"
 )
 
-// gap is a part of a range in which the base had no row when it was looked at, a moment ago: rows that are inserted one after the other, as those of a history are, have no
+// gap is a part of a range in which the base had no row, and nothing next to one, when it was looked at, a moment ago: rows that are inserted one after the other, as those of a history are, have no
 // version that would have to be searched for. A version that comes into the base meanwhile is one that the acceptor has not voted for: to it, it is one that it has missed. One that it
 // has voted for it knows, until it drops the record; then the gap is forgotten. Within a generation nothing but such versions comes into the base.
 type gap struct {
@@ -60,6 +60,24 @@ func (g *gap) find(src engine.Reader, k keys.Key) error {
 		span.End = slices.Clone(after)
 	}
 	if err := it.Error(); err != nil {
+		return err
+	}
+	local := keys.RangeLocalSpan(span.Start, span.End)
+	beside, err := src.NewIter(engine.IterOptions{Lower: local.Start, Upper: local.End})
+	if err != nil {
+		return err
+	}
+	defer beside.Close()
+	at := sideKey(k)
+	if beside.SeekLT(at) {
+		before, _ := beside.Key()
+		span.Start = keys.Addr(slices.Clone(before)).Next()
+	}
+	if beside.SeekGE(at) {
+		after, _ := beside.Key()
+		span.End = slices.Clone(keys.Addr(after))
+	}
+	if err := beside.Error(); err != nil {
 		return err
 	}
 	g.span = span

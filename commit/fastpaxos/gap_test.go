@@ -2,10 +2,12 @@ package fastpaxos
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"meridian/clock"
 	"meridian/keys"
+	"meridian/storage/engine"
 	"meridian/storage/mvcc"
 )
 
@@ -73,4 +75,77 @@ func TestGap(t *testing.T) {
 	if found > 4000/gapPause+30 {
 		t.Errorf("%d gaps were looked for", found)
 	}
+}
+
+// getting counts the searches for single keys.
+type getting struct {
+	engine.Reader
+	gets int
+}
+
+func (g *getting) Get(k keys.Key) ([]byte, error) {
+	g.gets++
+	return g.Reader.Get(k)
+}
+
+// TestSides: what is next to a row is never missed, with a row or without one, in a gap too, however far Tend has come; and once it has seen all of it, nobody searches where nothing is.
+func TestSides(t *testing.T) {
+	s := newStore(t)
+	s.desc.Start, s.desc.End = rowKey("a"), rowKey("z")
+	outcome := func() *Record {
+		return &Record{Recent: []Ended{{Name: Name{At: recent(Option{}, 5).At}, Committed: true}}}
+	}
+	beside, rows := []string{"c", "f", "k5", "n", "y"}, []string{"b", "c", "d", "n", "x"}
+	for _, k := range rows {
+		s.row(k, "v", 1)
+	}
+	all := reports{}
+	for _, k := range beside {
+		all[k] = outcome()
+	}
+	s.fold(all, all)
+	src := &getting{Reader: s.e}
+	a := NewAcceptor(QuorumsOf(3), plain{}, nil, 0)
+	a.begin(src, s.desc.Span())
+	look := func() {
+		t.Helper()
+		r := mvcc.NewReader(s.e)
+		defer r.Close()
+		order := []string{"a", "b", "c", "d", "e", "f", "g", "k1", "k2", "k3", "k4", "k5", "k6", "k7", "k8", "m", "n", "o", "x", "y"}
+		for range 2 {
+			slices.Reverse(order)
+			a.gap = gap{within: a.gap.within}
+			for _, k := range order {
+				got, err := a.base(src, func() *mvcc.Reader { return r }, rowKey(k))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := slices.Contains(beside, k); len(got.Recent) > 0 != want || got.Base.At.IsZero() == slices.Contains(rows, k) {
+					t.Errorf("%s is %s", k, show(got))
+				}
+			}
+		}
+	}
+	look()
+	before := src.gets
+	if err := a.inherited(src); err != nil {
+		t.Fatal(err)
+	}
+	seen := a.sides
+	for _, at := range []string{"c", "d", "f", "k5", "n", "p"} {
+		a.left.Start, a.sides = sideKey(rowKey(at)), map[uint64]struct{}{}
+		for _, k := range beside {
+			if k < at {
+				a.sides[nameOf(rowKey(k))] = struct{}{}
+			}
+		}
+		look()
+	}
+	a.left.Start, a.sides, src.gets = nil, seen, 0
+	look()
+	if src.gets != 2*len(beside) || before <= src.gets {
+		t.Errorf("%d searches next to rows, %d before all had been seen", src.gets, before)
+	}
+	a.sides = nil // there were too many
+	look()
 }

@@ -196,6 +196,17 @@ func bare(src engine.Reader, span keys.Span) bool {
 	return it.Error() == nil
 }
 
+// maybeSide reports whether something may be next to a row: whatever Tend has found there since the generation began, and all where it has not been yet.
+func (a *Acceptor) maybeSide(k keys.Key) bool {
+	if a.bare || a.sides == nil {
+		return !a.bare
+	}
+	if _, ok := a.sides[nameOf(k)]; ok || a.left.Start == nil {
+		return ok
+	}
+	return a.left.Start.Compare(sideKey(k)) <= 0
+}
+
 // base is Base for an acceptor.
 func (a *Acceptor) base(src engine.Reader, rows func() *mvcc.Reader, k keys.Key) (*Record, error) {
 	if v, ok := a.looked[string(k)]; ok {
@@ -211,14 +222,14 @@ func (a *Acceptor) fromBase(src engine.Reader, rows func() *mvcc.Reader, k keys.
 		return &Record{}, nil
 	}
 	var s *side
-	if !a.bare {
+	if a.maybeSide(k) {
 		var err error
 		if s, err = readSide(src, k); err != nil {
 			return nil, err
 		}
 	}
 	r, err := onBase(rows(), k, s)
-	if err == nil && a.bare && r.Base.At.IsZero() {
+	if err == nil && s == nil && r.Base.At.IsZero() {
 		err = a.gap.find(src, k)
 	}
 	return r, err
@@ -233,7 +244,7 @@ func (a *Acceptor) saw(k keys.Key, r *Record) {
 	if len(a.looked) >= lookedMost {
 		clear(a.looked)
 	}
-	if a.bare && a.stored[string(k)] == nil {
+	if a.stored[string(k)] == nil && !a.maybeSide(k) {
 		a.looked[string(k)] = r.Base
 	}
 }

@@ -329,7 +329,7 @@ type replicated struct {
 
 func (s *replicated) record(k keys.Key) (*Record, error) {
 	var beside *side
-	if !s.a.bare {
+	if s.a.maybeSide(k) {
 		var err error
 		if beside, err = readSide(s.src, k); err != nil {
 			return nil, err
