@@ -612,6 +612,12 @@ func (e *fakeEval) request(r kv.Request) (kv.Response, error) {
 		}
 		f.resolveSpan(r.Span(), r.Txn, kv.Committed, r.Txn.WriteTimestamp, nil) // as good as resolved
 		return &kv.EmptyResponse{}, nil
+	case *kv.QueryTxnRequest:
+		resp := &kv.QueryTxnResponse{Txn: kv.Txn{TxnMeta: r.Txn}}
+		if rec := f.records[r.Txn.ID]; rec != nil {
+			resp.Exists, resp.Txn.Status, resp.Txn.WriteTimestamp = true, rec.status, rec.at
+		}
+		return resp, nil
 	case *kv.RecoverTxnRequest:
 		if rec := f.records[r.Txn.ID]; rec != nil && rec.status == kv.Staging {
 			rec.status = kv.Committed

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"meridian/clock"
 	"meridian/commit/transaction"
@@ -428,7 +429,10 @@ func (c *Coordinator) mayBeOwn(err error) bool {
 	return s.again || errors.As(err, &repeated) && (s.stage == stageParallel || !s.staged.IsZero())
 }
 
-// told takes the record of a transaction that may have met its own value.
+// Alive is for how long after its first timestamp nobody takes a transaction for dead that gives no sign of life, whatever the differences of clocks: half of commit.Expiry.
+const Alive = 1500 * time.Millisecond
+
+// told takes the record of a transaction that may have met its own value. If there is none, nobody has ended it as long as nobody takes the gateway for dead (commit.CR2): it was not written.
 func (c *Coordinator) told(r *kv.BatchResponse, err error) error {
 	failed := c.commit.doubt
 	c.commit.doubt = nil
@@ -437,7 +441,7 @@ func (c *Coordinator) told(r *kv.BatchResponse, err error) error {
 	}
 	q, ok := last(r).(*kv.QueryTxnResponse)
 	switch {
-	case !ok || !q.Exists:
+	case !ok || !q.Exists && (r.Now.IsZero() || !r.Now.Less(c.core.Txn().MinTimestamp.Add(Alive))):
 		return &kv.AmbiguousError{Reason: fmt.Sprintf("%v; the record is gone", failed)}
 	case q.Txn.Status == kv.Committed:
 		c.core.Implicitly(q.Txn.WriteTimestamp)

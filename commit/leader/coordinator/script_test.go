@@ -265,7 +265,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return showBatch(s.out)
 	case "answer":
 		if status, ok := flags["record"]; ok {
-			return s.record(status, at(number("write")))
+			return s.record(status, at(number("write")), at(number("now")))
 		}
 		return s.answer(args, number, has)
 	case "put":
@@ -450,11 +450,11 @@ func (s *script) next() string {
 }
 
 // record answers the question for the record.
-func (s *script) record(status string, write clock.Timestamp) string {
+func (s *script) record(status string, write, now clock.Timestamp) string {
 	q := &kv.QueryTxnResponse{Exists: status != "gone"}
 	q.Txn.WriteTimestamp = write
 	q.Txn.Status = map[string]kv.Status{"committed": kv.Committed, "staging": kv.Staging}[status]
-	if err := s.c.CommitAnswered(&kv.BatchResponse{Responses: []kv.Response{q}}, nil); err != nil {
+	if err := s.c.CommitAnswered(&kv.BatchResponse{Responses: []kv.Response{q}, Now: now}, nil); err != nil {
 		return showErr(err)
 	}
 	return s.next()
