@@ -133,7 +133,7 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 			}
 			continue
 		}
-		if err = t.leader.CommitAnswered(r, err); err != nil {
+		if err = t.leader.CommitAnswered(r, err, t.failedAt(err)); err != nil {
 			return t.undecided(err)
 		}
 		if others != nil {

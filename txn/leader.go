@@ -61,8 +61,8 @@ func (t *Txn) dispatch(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, err
 
 func (t *Txn) refresh(ctx context.Context, b *kv.Batch) error {
 	t.db.metrics.Refreshes.Add(1)
-	r, err := t.db.o.Sender.Send(ctx, b)
-	if err = t.leader.Refreshed(b, r, err); err != nil {
+	_, err := t.db.o.Sender.Send(ctx, b)
+	if err = t.leader.Refreshed(err); err != nil {
 		t.db.o.Probes.Reached("txn: refresh failed")
 		t.db.metrics.RefreshesFailed.Add(1)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"meridian/clock"
 	"meridian/commit/leader/coordinator"
 	"meridian/commit/transaction"
 	"meridian/keys"
@@ -138,6 +139,14 @@ func (t *Txn) launch(ctx context.Context, b *kv.Batch, out int) error {
 	return nil
 }
 
+// failedAt is the clock if there is an error.
+func (t *Txn) failedAt(err error) (now clock.Timestamp) {
+	if err != nil {
+		now = t.db.o.Clock.Now()
+	}
+	return now
+}
+
 // settle waits for batch i and carries out the consequences of its answer.
 func (t *Txn) settle(ctx context.Context, i int) error {
 	f := t.flights[i]
@@ -147,19 +156,20 @@ func (t *Txn) settle(ctx context.Context, i int) error {
 		select {
 		case <-f.done:
 		case <-ctx.Done():
-			return t.leader.Doubt(ctx.Err())
+			return t.leader.Doubt(ctx.Err(), clock.Timestamp{})
 		}
 	}
 	t.flights = slices.Delete(t.flights, i, i+1)
 	if f.r != nil && t.trace {
 		t.note(f.r.Served)
 	}
-	err := t.leader.Doubt(f.err)
+	err := t.leader.Doubt(f.err, t.failedAt(f.err))
 	if a := t.leader.Answered(f.b, f.r, f.err); a.Verdict != coordinator.Done && !isAmbiguous(err) {
 		err = a.Err
 		if a.Verdict == coordinator.Again {
 			t.db.o.Probes.Reached("txn: flight sent again")
-			err = t.leader.Doubt(t.again(ctx, f.b, a.Refresh))
+			err = t.again(ctx, f.b, a.Refresh)
+			err = t.leader.Doubt(err, t.failedAt(err))
 		}
 	}
 	if err != nil {

@@ -35,6 +35,8 @@ type commitState struct {
 	check   bool               // out asks whether the locks are held
 	ask     bool               // out asks for the record (coordinator.CO13)
 	doubt   error              // the reason to ask
+	moved   bool               // doubt is that of a refresh, or of a verification (coordinator.CO13)
+	tried   bool               // a record that stages the transaction has been sent
 	now     clock.Timestamp    // the clock when the commit began
 	again   bool               // a parallel round has failed, and may have written some of its intents
 	flushed bool               // there were intents before the commit began
@@ -131,8 +133,8 @@ func (c *Coordinator) Landed() {
 }
 
 // Doubt interprets the error of a write that is in flight while the record is staged: the error itself, or that the outcome is unknown,
-// because the write is not known to be missing.
-func (c *Coordinator) Doubt(err error) error {
+// because the write is not known to be missing. now is the clock.
+func (c *Coordinator) Doubt(err error, now clock.Timestamp) error {
 	s := &c.commit
 	if err == nil || s.staged.IsZero() && !s.again {
 		return err
@@ -142,7 +144,7 @@ func (c *Coordinator) Doubt(err error) error {
 	switch {
 	case errors.As(err, &ambiguous):
 	case errors.As(err, &retry): // a read has changed; the write was refused before
-	case !refusesWrite(err), c.mayBeOwn(err):
+	case !refusesWrite(err), c.mayBeOwn(err, now):
 		return &kv.AmbiguousError{Reason: err.Error()}
 	}
 	s.again = true // it is sent again
@@ -174,7 +176,7 @@ func (c *Coordinator) Restage(writes []kv.Request, elsewhere bool, to clock.Time
 		s.readAt = s.readAt.Forward(c.core.Txn().ReadTimestamp)
 	}
 	s.again = s.again || s.stage != stageOnePhase
-	s.out, s.refresh, s.verify, s.check, s.doubt = nil, false, false, false, nil
+	s.out, s.refresh, s.verify, s.check, s.doubt, s.moved = nil, false, false, false, nil, false
 	s.writes, s.chunks, s.beside, s.staged = writes, nil, nil, clock.Timestamp{}
 	s.elsewhere = elsewhere
 	c.held.here, s.carries = false, false
@@ -242,11 +244,11 @@ func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 		b.Requests = append(c.carried(s.writes), e)
 	case stageParallel:
 		e := c.endTxn()
-		e.InFlight = append(c.core.InFlight(nil, kv.Leader, s.writes), s.beside...)
+		e.InFlight, s.tried = append(c.core.InFlight(nil, kv.Leader, s.writes), s.beside...), true
 		b.Requests = append(c.carried(s.writes), e)
 	case stageRecord:
 		e := c.endTxn()
-		e.InFlight = c.core.InFlight(nil, kv.Leader, s.writes)
+		e.InFlight, s.tried = c.core.InFlight(nil, kv.Leader, s.writes), true
 		b.Requests = []kv.Request{e}
 	case stageWrites:
 		b.Requests = s.chunks[0].Requests
@@ -273,8 +275,9 @@ func (c *Coordinator) endTxn() *kv.EndTxnRequest {
 }
 
 // CommitAnswered takes the answer to CommitNext's batch. An error ends the commit; if the transaction is not
-// Broken and the error is not kv.AmbiguousError, it was not committed and can be rolled back.
-func (c *Coordinator) CommitAnswered(r *kv.BatchResponse, err error) error {
+// Broken and the error is not kv.AmbiguousError, it was not committed and can be rolled back. now is the clock; it need not be
+// known if there is no error.
+func (c *Coordinator) CommitAnswered(r *kv.BatchResponse, err error, now clock.Timestamp) error {
 	s := &c.commit
 	b, refresh, verify, check, ask := s.out, s.refresh, s.verify, s.check, s.ask
 	s.out, s.refresh, s.verify, s.check, s.ask = nil, false, false, false, false
@@ -283,14 +286,24 @@ func (c *Coordinator) CommitAnswered(r *kv.BatchResponse, err error) error {
 		return c.told(r, err)
 	case check:
 		return c.HeldChecked(b, err)
+	case refresh || verify:
+		if err == nil && verify {
+			err = gone(b, r)
+		}
+		if c.mayHaveMoved(err, now) {
+			s.doubt, s.moved = err, true
+			return nil
+		}
+	}
+	switch {
 	case refresh:
-		return c.Refreshed(b, r, err)
+		return c.Refreshed(err)
 	case verify:
-		return c.verifiedAt(b, r, err)
+		return c.verifiedAt(b, err)
 	}
 	c.absorb(b, r)
 	if err != nil {
-		return c.commitFailed(b, err)
+		return c.commitFailed(b, err, now)
 	}
 	switch s.stage {
 	case stageWrites:
@@ -339,7 +352,7 @@ func last(r *kv.BatchResponse) kv.Response {
 	return r.Responses[len(r.Responses)-1]
 }
 
-func (c *Coordinator) commitFailed(b *kv.Batch, err error) error {
+func (c *Coordinator) commitFailed(b *kv.Batch, err error, now clock.Timestamp) error {
 	s := &c.commit
 	if _, ok := unwrap(err).(*kv.OnePhaseError); ok && s.stage == stageOnePhase {
 		c.held.here, s.carries = false, false
@@ -355,7 +368,7 @@ func (c *Coordinator) commitFailed(b *kv.Batch, err error) error {
 	if _, ok := unwrap(err).(*kv.AmbiguousError); ok {
 		return err // transaction.TC2
 	}
-	if c.mayBeOwn(err) {
+	if c.mayBeOwn(err, now) {
 		s.doubt = err
 		return nil
 	}
@@ -420,34 +433,47 @@ func refusesWrite(err error) bool {
 }
 
 // mayBeOwn reports whether the value that has failed a condition may be the transaction's own (coordinator.CO13).
-func (c *Coordinator) mayBeOwn(err error) bool {
+func (c *Coordinator) mayBeOwn(err error, now clock.Timestamp) bool {
 	s := &c.commit
 	if _, ok := unwrap(err).(*kv.ConditionFailedError); !ok {
 		return false
 	}
 	var repeated *kv.RepeatedError
-	return s.again || errors.As(err, &repeated) && (s.stage == stageParallel || !s.staged.IsZero())
+	return !c.alive(now) && (s.again || errors.As(err, &repeated) && (s.stage == stageParallel || !s.staged.IsZero()))
 }
 
-// Alive is for how long after its first timestamp nobody takes a transaction for dead that gives no sign of life, whatever the differences of clocks: half of commit.Expiry.
+// mayHaveMoved reports whether what has made a refresh fail, or a verification, may be the transaction's own value (coordinator.CO13).
+func (c *Coordinator) mayHaveMoved(err error, now clock.Timestamp) bool {
+	return c.commit.tried && moved(err) && !c.alive(now)
+}
+
+// Alive is for how long after its first timestamp nobody takes a transaction for dead that gives no sign of life (commit.CR2), whatever the differences of clocks: half of commit.Expiry.
 const Alive = 1500 * time.Millisecond
 
-// told takes the record of a transaction that may have met its own value. If there is none, nobody has ended it as long as nobody takes the gateway for dead (commit.CR2): it was not written.
+// alive reports whether nobody can have taken the gateway for dead yet; now is its clock, zero if that is not known.
+func (c *Coordinator) alive(now clock.Timestamp) bool {
+	return !now.IsZero() && now.Less(c.core.Txn().MinTimestamp.Add(Alive))
+}
+
+// told takes the record of a transaction that may have met its own value.
 func (c *Coordinator) told(r *kv.BatchResponse, err error) error {
-	failed := c.commit.doubt
-	c.commit.doubt = nil
+	failed, refused := c.commit.doubt, c.commit.moved
+	c.commit.doubt, c.commit.moved = nil, false
 	if err != nil {
 		return &kv.AmbiguousError{Reason: fmt.Sprintf("%v; the record: %v", failed, err)}
 	}
 	q, ok := last(r).(*kv.QueryTxnResponse)
 	switch {
-	case !ok || !q.Exists && (r.Now.IsZero() || !r.Now.Less(c.core.Txn().MinTimestamp.Add(Alive))):
+	case !ok || !q.Exists:
 		return &kv.AmbiguousError{Reason: fmt.Sprintf("%v; the record is gone", failed)}
 	case q.Txn.Status == kv.Committed:
 		c.core.Implicitly(q.Txn.WriteTimestamp)
 		return nil
 	}
 	// Without a commit no value of the transaction is there for all to see: the value is another's.
+	if refused {
+		return c.Refreshed(failed)
+	}
 	return c.failed(unwrap(failed)).Err
 }
 

@@ -194,19 +194,35 @@ func (c *Coordinator) refreshBatch(to clock.Timestamp) *kv.Batch {
 }
 
 // Refreshed takes the answer to a refresh. It returns nil if the transaction may go on at the new timestamp.
-func (c *Coordinator) Refreshed(b *kv.Batch, r *kv.BatchResponse, err error) error {
+func (c *Coordinator) Refreshed(err error) error {
 	to := c.moving
 	c.moving = clock.Timestamp{}
 	if err == nil {
 		c.core.Move(to)
 		return nil
 	}
-	switch unwrap(err).(type) {
-	case *kv.TxnAbortedError:
-		return c.core.Fail(transaction.AbortedByOther, err, true)
-	case *kv.RefreshFailedError, *kv.UncertaintyError, *kv.WriteTooOldError, *kv.TxnRetryError:
+	if moved(err) {
 		// The next attempt reads at the timestamp that this one could not reach.
 		c.core.ForwardWrite(to)
+	}
+	return c.readFailed(err)
+}
+
+// moved reports whether an error says that what was read is not so any more at a later timestamp.
+func moved(err error) bool {
+	switch unwrap(err).(type) {
+	case *kv.RefreshFailedError, *kv.UncertaintyError, *kv.WriteTooOldError, *kv.TxnRetryError:
+		return true
+	}
+	return false
+}
+
+// readFailed ends an attempt that can't be sure of what it has read.
+func (c *Coordinator) readFailed(err error) error {
+	if _, ok := unwrap(err).(*kv.TxnAbortedError); ok {
+		return c.core.Fail(transaction.AbortedByOther, err, true)
+	}
+	if moved(err) {
 		return c.core.Fail(transaction.ReadChanged, err, false)
 	}
 	return err

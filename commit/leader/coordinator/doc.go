@@ -23,9 +23,9 @@
 //	    batches of their own while the record is staged, which lists all that are not acknowledged yet (CRDB'20 §3.1, §3.2). It has
 //	    committed when the record and all of them are acknowledged, none above the record's timestamp. A write of unknown outcome then
 //	    leaves the commit's outcome unknown (Doubt), because recovery may find it.
-//	coordinator.CO13 (I2): A value that fails a condition may be the transaction's own, if a write was sent a second time after the record was
+//	coordinator.CO13 (I2): A value that fails a condition, or a refresh, may be the transaction's own, if a write was sent a second time, or a refresh, after the record was
 //	    staged: others take the gateway for dead, find all writes, and commit. So before a client is told that it failed, the record is asked.
-//	    A record that is not committed says that the value is another's; so does one that is not there before anybody could have taken the gateway for dead. Later it may be gone, and that says nothing.
+//	    A record that is not committed says that the value is another's; one that is gone says nothing. Nobody is asked before anybody could have taken the gateway for dead.
 //
 // transaction.TC1 to transaction.TC3 are about every transaction, coordinator.CO6 to coordinator.CO8 about the weaker levels of
 // isolation (isolation.go), coordinator.CO10 about locks that the client holds (held.go), coordinator.CO12 about ranges that close the future

@@ -263,25 +263,23 @@ func (c *Coordinator) verification() *kv.Batch {
 }
 
 // verifiedAt takes the answer to a verification.
-func (c *Coordinator) verifiedAt(b *kv.Batch, r *kv.BatchResponse, err error) error {
-	switch e := unwrap(err).(type) {
-	case nil:
-	case *kv.TxnAbortedError:
-		return c.core.Fail(transaction.AbortedByOther, e, true)
-	case *kv.RefreshFailedError, *kv.UncertaintyError, *kv.WriteTooOldError, *kv.TxnRetryError:
-		return c.core.Fail(transaction.ReadChanged, err, false)
-	default:
-		return err
+func (c *Coordinator) verifiedAt(b *kv.Batch, err error) error {
+	if err != nil {
+		return c.readFailed(err)
 	}
+	c.iso.kept.verified = b.Txn.ReadTimestamp
+	return nil
+}
+
+// gone is the error of a verification that does not find a row that it has to.
+func gone(b *kv.Batch, r *kv.BatchResponse) error {
 	if r == nil || len(r.Responses) != len(b.Requests) {
 		return &kv.InternalError{Message: "coordinator: answer of the wrong length"}
 	}
 	for j, one := range r.Responses {
 		if g, ok := one.(*kv.GetResponse); ok && g.Value == nil {
-			k := b.Requests[j].Span().Start
-			return c.core.Fail(transaction.ReadChanged, &kv.RefreshFailedError{Key: k, Written: b.Txn.ReadTimestamp}, false)
+			return &kv.RefreshFailedError{Key: b.Requests[j].Span().Start, Written: b.Txn.ReadTimestamp}
 		}
 	}
-	c.iso.kept.verified = b.Txn.ReadTimestamp
 	return nil
 }

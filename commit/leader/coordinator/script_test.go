@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -265,7 +266,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return showBatch(s.out)
 	case "answer":
 		if status, ok := flags["record"]; ok {
-			return s.record(status, at(number("write")), at(number("now")))
+			return s.record(status, at(number("write")))
 		}
 		return s.answer(args, number, has)
 	case "put":
@@ -406,7 +407,7 @@ func (s *script) land(args []string, number func(string) int64) string {
 			err = e
 		}
 	}
-	doubt := s.c.Doubt(err)
+	doubt := s.c.Doubt(err, at(12))
 	var ambiguous *kv.AmbiguousError
 	switch a := s.c.Answered(b, &kv.BatchResponse{Txn: &txn}, err); {
 	case errors.As(doubt, &ambiguous):
@@ -450,11 +451,11 @@ func (s *script) next() string {
 }
 
 // record answers the question for the record.
-func (s *script) record(status string, write, now clock.Timestamp) string {
+func (s *script) record(status string, write clock.Timestamp) string {
 	q := &kv.QueryTxnResponse{Exists: status != "gone"}
 	q.Txn.WriteTimestamp = write
 	q.Txn.Status = map[string]kv.Status{"committed": kv.Committed, "staging": kv.Staging}[status]
-	if err := s.c.CommitAnswered(&kv.BatchResponse{Responses: []kv.Response{q}, Now: now}, nil); err != nil {
+	if err := s.c.CommitAnswered(&kv.BatchResponse{Responses: []kv.Response{q}}, nil, clock.Timestamp{}); err != nil {
 		return showErr(err)
 	}
 	return s.next()
@@ -497,7 +498,7 @@ func (s *script) answer(args []string, number func(string) int64, has func(strin
 		}
 	}
 	if s.committing {
-		if err := s.c.CommitAnswered(r, err); err != nil {
+		if err := s.c.CommitAnswered(r, err, at(cmp.Or(number("now"), 11))); err != nil {
 			return showErr(err)
 		}
 		return s.next()
@@ -509,7 +510,7 @@ func (s *script) answer(args []string, number func(string) int64, has func(strin
 		return "held\n"
 	}
 	if _, ok := s.out.Requests[0].(*kv.RefreshRequest); ok || has("refreshed") {
-		if err := s.c.Refreshed(s.out, r, err); err != nil {
+		if err := s.c.Refreshed(err); err != nil {
 			return showErr(err)
 		}
 		return "refreshed\n"
