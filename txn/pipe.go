@@ -139,12 +139,12 @@ func (t *Txn) launch(ctx context.Context, b *kv.Batch, out int) error {
 	return nil
 }
 
-// failedAt is the clock if there is an error.
-func (t *Txn) failedAt(err error) (now clock.Timestamp) {
+// failedAt is the latest that a node's clock may show, if there is an error.
+func (t *Txn) failedAt(err error) (latest clock.Timestamp) {
 	if err != nil {
-		now = t.db.o.Clock.Now()
+		latest = t.db.o.Clock.Read().Latest
 	}
-	return now
+	return latest
 }
 
 // settle waits for batch i and carries out the consequences of its answer.

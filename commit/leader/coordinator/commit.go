@@ -133,8 +133,8 @@ func (c *Coordinator) Landed() {
 }
 
 // Doubt interprets the error of a write that is in flight while the record is staged: the error itself, or that the outcome is unknown,
-// because the write is not known to be missing. now is the clock.
-func (c *Coordinator) Doubt(err error, now clock.Timestamp) error {
+// because the write is not known to be missing. latest is what a node's clock may show.
+func (c *Coordinator) Doubt(err error, latest clock.Timestamp) error {
 	s := &c.commit
 	if err == nil || s.staged.IsZero() && !s.again {
 		return err
@@ -144,7 +144,7 @@ func (c *Coordinator) Doubt(err error, now clock.Timestamp) error {
 	switch {
 	case errors.As(err, &ambiguous):
 	case errors.As(err, &retry): // a read has changed; the write was refused before
-	case !refusesWrite(err), c.mayBeOwn(err, now):
+	case !refusesWrite(err), c.mayBeOwn(err, latest):
 		return &kv.AmbiguousError{Reason: err.Error()}
 	}
 	s.again = true // it is sent again
@@ -275,9 +275,9 @@ func (c *Coordinator) endTxn() *kv.EndTxnRequest {
 }
 
 // CommitAnswered takes the answer to CommitNext's batch. An error ends the commit; if the transaction is not
-// Broken and the error is not kv.AmbiguousError, it was not committed and can be rolled back. now is the clock; it need not be
-// known if there is no error.
-func (c *Coordinator) CommitAnswered(r *kv.BatchResponse, err error, now clock.Timestamp) error {
+// Broken and the error is not kv.AmbiguousError, it was not committed and can be rolled back. latest is what a
+// node's clock may show; it need not be known if there is no error.
+func (c *Coordinator) CommitAnswered(r *kv.BatchResponse, err error, latest clock.Timestamp) error {
 	s := &c.commit
 	b, refresh, verify, check, ask := s.out, s.refresh, s.verify, s.check, s.ask
 	s.out, s.refresh, s.verify, s.check, s.ask = nil, false, false, false, false
@@ -290,7 +290,7 @@ func (c *Coordinator) CommitAnswered(r *kv.BatchResponse, err error, now clock.T
 		if err == nil && verify {
 			err = gone(b, r)
 		}
-		if c.mayHaveMoved(err, now) {
+		if c.mayHaveMoved(err, latest) {
 			s.doubt, s.moved = err, true
 			return nil
 		}
@@ -303,7 +303,7 @@ func (c *Coordinator) CommitAnswered(r *kv.BatchResponse, err error, now clock.T
 	}
 	c.absorb(b, r)
 	if err != nil {
-		return c.commitFailed(b, err, now)
+		return c.commitFailed(b, err, latest)
 	}
 	switch s.stage {
 	case stageWrites:
@@ -352,7 +352,7 @@ func last(r *kv.BatchResponse) kv.Response {
 	return r.Responses[len(r.Responses)-1]
 }
 
-func (c *Coordinator) commitFailed(b *kv.Batch, err error, now clock.Timestamp) error {
+func (c *Coordinator) commitFailed(b *kv.Batch, err error, latest clock.Timestamp) error {
 	s := &c.commit
 	if _, ok := unwrap(err).(*kv.OnePhaseError); ok && s.stage == stageOnePhase {
 		c.held.here, s.carries = false, false
@@ -368,7 +368,7 @@ func (c *Coordinator) commitFailed(b *kv.Batch, err error, now clock.Timestamp) 
 	if _, ok := unwrap(err).(*kv.AmbiguousError); ok {
 		return err // transaction.TC2
 	}
-	if c.mayBeOwn(err, now) {
+	if c.mayBeOwn(err, latest) {
 		s.doubt = err
 		return nil
 	}
@@ -433,26 +433,26 @@ func refusesWrite(err error) bool {
 }
 
 // mayBeOwn reports whether the value that has failed a condition may be the transaction's own (coordinator.CO13).
-func (c *Coordinator) mayBeOwn(err error, now clock.Timestamp) bool {
+func (c *Coordinator) mayBeOwn(err error, latest clock.Timestamp) bool {
 	s := &c.commit
 	if _, ok := unwrap(err).(*kv.ConditionFailedError); !ok {
 		return false
 	}
 	var repeated *kv.RepeatedError
-	return !c.alive(now) && (s.again || errors.As(err, &repeated) && (s.stage == stageParallel || !s.staged.IsZero()))
+	return !c.alive(latest) && (s.again || errors.As(err, &repeated) && (s.stage == stageParallel || !s.staged.IsZero()))
 }
 
 // mayHaveMoved reports whether what has made a refresh fail, or a verification, may be the transaction's own value (coordinator.CO13).
-func (c *Coordinator) mayHaveMoved(err error, now clock.Timestamp) bool {
-	return c.commit.tried && moved(err) && !c.alive(now)
+func (c *Coordinator) mayHaveMoved(err error, latest clock.Timestamp) bool {
+	return c.commit.tried && moved(err) && !c.alive(latest)
 }
 
-// Alive is for how long after its first timestamp nobody takes a transaction for dead that gives no sign of life (commit.CR2), whatever the differences of clocks: half of commit.Expiry.
-const Alive = 1500 * time.Millisecond
+// Alive is for how long after its first timestamp nobody takes a transaction for dead that gives no sign of life, by his own clock: less than commit.Expiry (commit.CR2).
+const Alive = 2 * time.Second
 
-// alive reports whether nobody can have taken the gateway for dead yet; now is its clock, zero if that is not known.
-func (c *Coordinator) alive(now clock.Timestamp) bool {
-	return !now.IsZero() && now.Less(c.core.Txn().MinTimestamp.Add(Alive))
+// alive reports whether nobody can have taken the gateway for dead yet; latest is what a clock may show now, zero if that is not known.
+func (c *Coordinator) alive(latest clock.Timestamp) bool {
+	return !latest.IsZero() && latest.Less(c.core.Txn().MinTimestamp.Add(Alive))
 }
 
 // told takes the record of a transaction that may have met its own value.
