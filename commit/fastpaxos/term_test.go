@@ -654,7 +654,7 @@ func TestTermsOfColdRecords(t *testing.T) {
 func TestTermsNotice(t *testing.T) {
 	for _, mistake := range []string{"no record is apart", "bases are old"} {
 		var err error
-		for seed := uint64(0); seed < 400 && err == nil; seed++ {
+		for seed := uint64(0); seed < 2000 && err == nil; seed++ {
 			var n termCount
 			synctest.Test(t, func(t *testing.T) { err = coldWorld(t, seed, mistake, &n) })
 			if err != nil {
