@@ -544,7 +544,9 @@ func TestLook(t *testing.T) {
 		s.row(k, "v", 1)
 	}
 	x := recent(physical(10), 5)
-	outstanding := reports{"c": with(old(), votes(Accepted, x))}
+	y := recent(physical(11), 4)
+	y.Seen = Seen{}
+	outstanding := reports{"c": with(old(), votes(Accepted, x)), "cc": with(&Record{}, votes(Accepted, y))} // the latter inserts a row
 	s.fold(outstanding, outstanding)
 	a := NewAcceptor(QuorumsOf(3), plain{}, nil, 0)
 	load := func(k string, change func(*Record)) {
@@ -573,6 +575,10 @@ func TestLook(t *testing.T) {
 		for _, k := range l.Behind {
 			fmt.Fprintf(&b, "behind %s ", string(k[len(rowKey("")):]))
 		}
+		slices.SortFunc(l.Open, func(x, y Outstanding) int { return x.Key.Compare(y.Key) })
+		for _, o := range l.Open {
+			fmt.Fprintf(&b, "open %s ", string(o.Key[len(rowKey("")):]))
+		}
 		if l.Resume != nil {
 			fmt.Fprintf(&b, "then %s", string(l.Resume.Start[len(rowKey("")):]))
 		}
@@ -592,6 +598,8 @@ func TestLook(t *testing.T) {
 		{Look{Span: keys.Span{Start: rowKey("a"), End: rowKey("n")}, Reverse: true}, "e=v@1 c=v@1 bb=21@21 a=v@1 behind d"},
 		{Look{Span: keys.Span{Start: rowKey("a"), End: rowKey("n")}, Reverse: true, Max: 2}, "e=v@1 behind d then a"},
 		{Look{Span: keys.Span{Start: rowKey("c"), End: rowKey("c").Next()}}, "c=v@1"},
+		{Look{Span: keys.Span{Start: rowKey("c"), End: rowKey("d")}, Open: true}, "c=v@1 cc=@0 open c open cc"},
+		{Look{Keys: []keys.Key{rowKey("cc"), rowKey("e")}, Open: true}, "cc=@0 e=v@1 open cc"},
 	} {
 		l, err := a.look(s.e, func() *mvcc.Reader { return rows }, &s.desc, &c.q)
 		if got := text(l, err); got != c.want {

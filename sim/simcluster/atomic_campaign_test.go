@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -38,17 +36,7 @@ const (
 
 func TestAtomicCampaign(t *testing.T) {
 	t.Parallel()
-	seeds, first := 2, 1
-	if n, err := strconv.Atoi(os.Getenv("MERIDIAN_SEEDS")); err == nil {
-		seeds = n
-	}
-	if n, err := strconv.Atoi(os.Getenv("MERIDIAN_FIRST")); err == nil {
-		first = n
-	}
-	if n, err := strconv.Atoi(os.Getenv("MERIDIAN_SEED")); err == nil {
-		seeds, first = 1, n
-	}
-	for seed := first; seed < first+seeds; seed++ {
+	for _, seed := range seedsAsked(t, 1, 2) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			k := &atomicCampaign{schemaCampaign: schemaCampaign{campaign: &campaign{seed: uint64(seed), stop: make(chan struct{}), probes: &probe.Set{}}}}
 			defer watchdog(seed).Stop()

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,17 +30,7 @@ import (
 // MERIDIAN_SEEDS, MERIDIAN_FIRST and MERIDIAN_SEED are TestCampaign's.
 func TestChangeWithDeaths(t *testing.T) {
 	t.Parallel()
-	seeds, first := 2, 1
-	if n, err := strconv.Atoi(os.Getenv("MERIDIAN_SEEDS")); err == nil {
-		seeds = n
-	}
-	if n, err := strconv.Atoi(os.Getenv("MERIDIAN_FIRST")); err == nil {
-		first = n
-	}
-	if n, err := strconv.Atoi(os.Getenv("MERIDIAN_SEED")); err == nil {
-		seeds, first = 1, n
-	}
-	for seed := first; seed < first+seeds; seed++ {
+	for _, seed := range seedsAsked(t, 1, 2) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k := &deathsInChange{campaign: &campaign{seed: uint64(seed), start: time.Now()}, dice: rand.New(rand.NewPCG(uint64(seed), 0xdead))}

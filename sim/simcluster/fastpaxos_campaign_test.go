@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,19 +39,10 @@ import (
 // MERIDIAN_SEEDS, MERIDIAN_FIRST and MERIDIAN_SEED are TestCampaign's.
 func TestFastPaxosCampaign(t *testing.T) {
 	t.Parallel()
-	seeds, first := 2, 1
-	if n, err := strconv.Atoi(os.Getenv("MERIDIAN_SEEDS")); err == nil {
-		seeds = n
-	}
-	if n, err := strconv.Atoi(os.Getenv("MERIDIAN_FIRST")); err == nil {
-		first = n
-	}
-	if n, err := strconv.Atoi(os.Getenv("MERIDIAN_SEED")); err == nil {
-		seeds, first = 1, n
-	}
+	seeds := seedsAsked(t, 1, 2)
 	var virtual time.Duration
 	var failed []int
-	for seed := first; seed < first+seeds; seed++ {
+	for _, seed := range seeds {
 		if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			k := &fastCampaign{campaign: &campaign{seed: uint64(seed), probes: &probe.Set{}}}
 			defer watchdog(seed).Stop()
@@ -67,7 +57,7 @@ func TestFastPaxosCampaign(t *testing.T) {
 			failed = append(failed, seed)
 		}
 	}
-	t.Logf("%d seeds, %d failed %v, %.1f cluster-minutes", seeds, len(failed), failed, virtual.Minutes())
+	t.Logf("%d seeds, %d failed %v, %.1f cluster-minutes", len(seeds), len(failed), failed, virtual.Minutes())
 }
 
 const (

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,17 +24,7 @@ import (
 // changes its protocol: there is never a row that refers to one that is not there (I3), with NO ACTION, CASCADE and SET NULL, by the primary key and by another one.
 func TestFamiliesCampaign(t *testing.T) {
 	t.Parallel()
-	seeds, first := 2, 1
-	if n, err := strconv.Atoi(os.Getenv("MERIDIAN_SEEDS")); err == nil {
-		seeds = n
-	}
-	if n, err := strconv.Atoi(os.Getenv("MERIDIAN_FIRST")); err == nil {
-		first = n
-	}
-	if n, err := strconv.Atoi(os.Getenv("MERIDIAN_SEED")); err == nil {
-		seeds, first = 1, n
-	}
-	for seed := first; seed < first+seeds; seed++ {
+	for _, seed := range seedsAsked(t, 1, 2) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			k := &familiesCampaign{fastCampaign: &fastCampaign{campaign: &campaign{seed: uint64(seed), probes: &probe.Set{}}}, made: map[string]int{}}
 			defer watchdog(seed).Stop()
