@@ -346,6 +346,9 @@ func TestSettle(t *testing.T) {
 		wide, gone, inner, half := recent(pair(10), 5), recent(pair(11), 6), recent(physical(12), 7), recent(physical(13), 8)
 		inner.Keys = []keys.Key{rowKey("b"), rowKey("c")}
 		half.Keys = []keys.Key{rowKey("d"), rowKey("e")}
+		s.row("f", "3", 1)
+		sum := recent(less(14, 1), 9) // an update that commutes, of its own transaction
+		sum.Keys = []keys.Key{rowKey("f")}
 		all := reports{
 			"a": with(old(), func(r *Record) {
 				r.end(&gone, true)
@@ -355,6 +358,7 @@ func TestSettle(t *testing.T) {
 			}),
 			"b": with(old(), votes(Accepted, inner)), "c": with(old(), votes(Accepted, inner)),
 			"d": with(old(), votes(Accepted, half)), // nothing came to "e"
+			"f": with(numbered(), votes(Accepted, sum)),
 		}
 		s.fold(all, all)
 		if s.fail = s.writes + fail; fail == 0 {
@@ -389,6 +393,7 @@ func TestSettle(t *testing.T) {
 		s.want("b", fmt.Sprintf("%d=12 e%dtrue", inner.At.Wall, inner.At.Wall), true)
 		s.want("c", fmt.Sprintf("%d=12 e%dtrue", inner.At.Wall, inner.At.Wall), true)
 		s.want("d", fmt.Sprintf("1=v e%dfalse", half.At.Wall), true)
+		s.want("f", fmt.Sprintf("%d=2 e%dtrue", sum.At.Wall, sum.At.Wall), true)
 	}
 	// A transaction that can't be ended now.
 	s := newStore(t)
