@@ -368,8 +368,9 @@ func (c *Client) term(ctx context.Context, k keys.Key) (*term, error) {
 		}
 		switch {
 		case v.t != nil && !v.t.over.Load():
+			t := v.t
 			c.mu.Unlock()
-			return v.t, nil
+			return t, nil
 		case v.taking != nil:
 			taking := v.taking
 			c.mu.Unlock()

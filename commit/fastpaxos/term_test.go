@@ -413,6 +413,29 @@ func TestTermLost(t *testing.T) {
 	})
 }
 
+// TestTermOfMany: those who ask for the same term at once, and again when it is over, share what the gateway knows of it.
+func TestTermOfMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLab(1)
+		g := w.gateway(1, 1)
+		var wait sync.WaitGroup
+		for range 8 {
+			wait.Go(func() {
+				for range 200 {
+					m, err := g.client.term(t.Context(), keys.Key("k"))
+					if m == nil || err != nil {
+						t.Errorf("no term, %v", err)
+						return
+					}
+					m.over.Store(true)
+				}
+			})
+		}
+		wait.Wait()
+		stop(g)
+	})
+}
+
 // termCount is what has happened in worlds with terms.
 type termCount struct{ taken, dictated, marked, dropped, renewed, committed int }
 
