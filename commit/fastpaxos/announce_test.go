@@ -25,7 +25,7 @@ func (w *lab) sinceThen() (batches int, kinds map[Kind]int) {
 func (w *lab) everywhere(k, value string) (have, closed int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, a := range w.replicas[placeOf(w.desc(keys.Key(k)))] {
+	for _, a := range w.acceptors(w.desc(keys.Key(k))) {
 		r := a.records[k]
 		if r == nil {
 			continue
@@ -176,7 +176,7 @@ func TestForgottenByOthers(t *testing.T) {
 func (w *lab) vote(k string) Option {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, a := range w.replicas[placeOf(w.desc(keys.Key(k)))] {
+	for _, a := range w.acceptors(w.desc(keys.Key(k))) {
 		if r := a.records[k]; r != nil && len(r.Votes) > 0 {
 			return r.Votes[0].Option
 		}
@@ -188,7 +188,7 @@ func (w *lab) vote(k string) Option {
 func (w *lab) late(k string, then time.Duration) (out []overdueItem) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, a := range w.replicas[placeOf(w.desc(keys.Key(k)))] {
+	for _, a := range w.acceptors(w.desc(keys.Key(k))) {
 		if r := a.records[k]; r != nil {
 			a.leads, a.overdue = true, nil
 			a.late(k, r, wall(time.Now().Add(then).UnixNano()))

@@ -730,7 +730,7 @@ func TestGenerationsApart(t *testing.T) {
 			w.mu.Lock()
 			d := w.descs[0].Clone()
 			d.Generation++
-			w.descs[0], w.replicas[placeOf(d)] = d, w.replicas[placeOf(w.descs[0])]
+			w.descs[0], w.replicas[placeOf(d)] = d, w.acceptors(w.descs[0])
 			w.mu.Unlock()
 		}
 		stop(g)

@@ -90,13 +90,15 @@ func anyLab(seed uint64, borders ...string) *lab {
 func newLabOf(voters int, seed uint64, borders ...string) *lab {
 	w := &lab{voters: voters, dice: rand.New(rand.NewPCG(seed, 7)), replicas: map[place]map[kv.ReplicaID]*Acceptor{}, records: map[kv.TxnID]kv.Txn{}, dead: map[kv.ReplicaID]bool{}, bases: map[string]*Record{}, logs: map[place]*labLog{},
 		kinds: map[Kind]int{}, gateways: map[kv.NodeID]*gateway{}, ballots: map[Ballot]bool{}, reigned: map[Ballot]bool{}, promised: map[place]clock.Timestamp{}}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	start := keys.Key("a")
 	for i, b := range append(borders, "zz") {
 		d := &kv.RangeDescriptor{ID: kv.RangeID(i + 1), Start: start, End: keys.Key(b), Generation: 3, Protocol: kv.FastPaxos}
 		w.replicas[placeOf(d)] = map[kv.ReplicaID]*Acceptor{}
 		for r := kv.ReplicaID(1); r <= kv.ReplicaID(voters); r++ {
 			d.Replicas = append(d.Replicas, kv.ReplicaDescriptor{Node: kv.NodeID(r), Replica: r, Type: kv.Voter})
-			w.replicas[placeOf(d)][r] = labAcceptor(d)
+			w.acceptors(d)[r] = labAcceptor(d)
 		}
 		w.descs, start = append(w.descs, d), d.End
 	}
@@ -114,6 +116,14 @@ func (w *lab) lose(r kv.ReplicaID, lost bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.dead[r] = lost
+}
+
+// acceptors are the replicas of a range. The caller has locked the lab, in which the others go on.
+func (w *lab) acceptors(d *kv.RangeDescriptor) map[kv.ReplicaID]*Acceptor {
+	if w.mu.TryLock() {
+		panic("the lab is not locked")
+	}
+	return w.replicas[placeOf(d)]
 }
 
 func (w *lab) desc(k keys.Key) *kv.RangeDescriptor {
@@ -136,7 +146,7 @@ func (w *lab) serve(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.Bat
 		return nil, &kv.ProtocolError{Range: now.ID, Protocol: now.Protocol, Desc: now}
 	}
 	w.batches++
-	a := w.replicas[placeOf(d)][r]
+	a := w.acceptors(d)[r]
 	if a == nil {
 		return nil, &kv.GenerationError{Range: d.ID, Desc: w.desc(d.Start)}
 	}
@@ -257,7 +267,7 @@ func (w *lab) absorb(at int, now clock.Timestamp) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	d := w.descs[at%len(w.descs)]
-	all, l := w.replicas[placeOf(d)], w.log(d)
+	all, l := w.acceptors(d), w.log(d)
 	if all == nil {
 		return
 	}
@@ -725,7 +735,7 @@ func (w *lab) show(k string) string {
 	defer w.mu.Unlock()
 	out := ""
 	for r := kv.ReplicaID(1); r <= kv.ReplicaID(w.voters); r++ {
-		if g := w.replicas[placeOf(w.desc(keys.Key(k)))][r].records[k]; g != nil {
+		if g := w.acceptors(w.desc(keys.Key(k)))[r].records[k]; g != nil {
 			out += fmt.Sprintf("  r%d %s\n", r, show(g))
 		}
 	}
@@ -741,7 +751,7 @@ func (w *lab) change(split bool) {
 
 func (w *lab) changeAt(at int, split bool) {
 	d := w.descs[at]
-	sealed := w.replicas[placeOf(d)]
+	sealed := w.acceptors(d)
 	if sealed == nil {
 		return // it is being changed
 	}
@@ -811,7 +821,7 @@ func (w *lab) changeAt(at int, split bool) {
 			for r := kv.ReplicaID(1); r <= kv.ReplicaID(w.voters); r++ {
 				a := labAcceptor(n)
 				a.floor = floor
-				w.replicas[placeOf(n)][r] = a
+				w.acceptors(n)[r] = a
 			}
 		}
 	})
@@ -822,7 +832,7 @@ func (w *lab) leave(at int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	d := w.descs[at].Clone()
-	sealed := w.replicas[placeOf(d)]
+	sealed := w.acceptors(d)
 	reports := map[string][]*Record{}
 	for r := kv.ReplicaID(1); r <= kv.ReplicaID(QuorumsIn(d).Classic); r++ {
 		for k, g := range sealed[r].records {

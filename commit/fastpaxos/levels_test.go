@@ -608,7 +608,9 @@ func TestDeletedElsewhere(t *testing.T) {
 		w := newLab(1)
 		now := clock.Timestamp{Wall: time.Now().UnixNano()}
 		old := &Record{Base: Value{At: now, Data: []byte("old")}}
-		w.replicas[placeOf(w.descs[0])][5].Load(keys.Key("k"), old)
+		w.mu.Lock()
+		w.acceptors(w.descs[0])[5].Load(keys.Key("k"), old)
+		w.mu.Unlock()
 		w.bases["k"] = &Record{Base: Value{At: now.Add(time.Second)}}
 		w.bases["l"] = old
 		time.Sleep(2 * time.Second)
@@ -736,7 +738,9 @@ func TestMonotonic(t *testing.T) {
 					if r == 2 || r == 5 {
 						v = value(now.Add(time.Millisecond), after) // the others have not heard
 					}
-					w.replicas[placeOf(w.descs[0])][r].Load(keys.Key("k"), v)
+					w.mu.Lock()
+					w.acceptors(w.descs[0])[r].Load(keys.Key("k"), v)
+					w.mu.Unlock()
 				}
 				read := func(g *gateway) (string, string) {
 					x, tx := g.txn()

@@ -209,11 +209,13 @@ func TestPolicies(t *testing.T) {
 			}
 			if i == 2 {
 				time.Sleep(time.Second)
-				for r, a := range w.replicas[placeOf(w.descs[0])] {
+				w.mu.Lock()
+				for r, a := range w.acceptors(w.descs[0]) {
 					if rec := a.records["k"]; len(rec.Added) > 0 || string(rec.Base.Data) != "46" {
 						t.Errorf("replica %d has %s", r, show(rec))
 					}
 				}
+				w.mu.Unlock()
 			}
 		}
 		if _, err := h.take(t.Context(), "k"); err != nil || g.hasMaster("k") == h.hasMaster("k") {
@@ -228,7 +230,7 @@ func TestPolicies(t *testing.T) {
 		time.Sleep(time.Second)
 		o := Option{Name: Name{kv.TxnID{9}, g.client.stamp(clock.Timestamp{})}, Update: Update{Value: []byte("y")}, Keys: []keys.Key{keys.Key("k")}}
 		w.mu.Lock()
-		missed := w.replicas[placeOf(w.descs[0])][4].records["k"]
+		missed := w.acceptors(w.descs[0])[4].records["k"]
 		missed.Votes = append(missed.Votes, Vote{Option: o, Verdict: Accepted, Fixed: true})
 		w.mu.Unlock()
 		g.client.mu.Lock()

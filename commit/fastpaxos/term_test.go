@@ -270,15 +270,15 @@ func TestTermOfOldBase(t *testing.T) {
 		// All replicas but the one next to the gateway have the version in their bases, and have dropped the record.
 		w.mu.Lock()
 		l := w.log(d)
-		l.entries = w.replicas[placeOf(d)][3].Final(1 << 20)
+		l.entries = w.acceptors(d)[3].Final(1 << 20)
 		for r := kv.ReplicaID(2); r <= 5; r++ {
 			l.has[r] = 1
-			w.tend(d, r, w.replicas[placeOf(d)][r], clock.Timestamp{Wall: time.Now().UnixNano()})
-			if n := len(w.replicas[placeOf(d)][r].records); n > 0 {
+			w.tend(d, r, w.acceptors(d)[r], clock.Timestamp{Wall: time.Now().UnixNano()})
+			if n := len(w.acceptors(d)[r].records); n > 0 {
 				t.Errorf("replica %d has %d records", r, n)
 			}
 		}
-		w.replicas[placeOf(d)][1] = labAcceptor(d) // it has never heard of it
+		w.acceptors(d)[1] = labAcceptor(d) // it has never heard of it
 		w.mu.Unlock()
 		g := w.gateway(1, 1)
 		term := g.reigns(t, "k")
@@ -293,7 +293,7 @@ func TestTermOfOldBase(t *testing.T) {
 			t.Errorf("the master begins with %q", got)
 		}
 		w.mu.Lock()
-		if term.floor != w.replicas[placeOf(d)][3].floor || term.floor.IsZero() {
+		if term.floor != w.acceptors(d)[3].floor || term.floor.IsZero() {
 			t.Errorf("the floor is %s", term.floor)
 		}
 		w.mu.Unlock()
@@ -775,7 +775,7 @@ func TestScanInTerm(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		w.mu.Lock()
 		w.cut = g.id
-		r := w.replicas[placeOf(w.descs[0])][1].records["k"]
+		r := w.acceptors(w.descs[0])[1].records["k"]
 		has := r != nil && r.vote(o.Name) != nil
 		w.mu.Unlock()
 		if !has {
