@@ -19,7 +19,7 @@
 //	figure7.go    latencies by locality of masters  MDCC, Multi
 //	figure8.go    the loss of a data centre         MDCC
 //
-//	go run ./bench/mdcc                     all figures, in five minutes of processor time; plots and tables into docs/mdcc
+//	go run ./bench/mdcc                     all figures, in a quarter of an hour of processor time; plots and tables into docs/mdcc
 //	go run ./bench/mdcc -figures figure5    one of them
 //	go run ./bench/mdcc -quick              fewer clients and shorter runs, for a look; nothing is written
 //
