@@ -232,7 +232,9 @@ func measure(ctx context.Context, c *config, report *Report, name, dir string) (
 				if out.Name = script; level != "" {
 					out.Name = script + " " + level
 				}
-				out.Base = systems[0].name
+				if i := slices.IndexFunc(systems, func(y *system) bool { return y.name == postgreSQL || y.name == before }); i >= 0 {
+					out.Base = systems[i].name
+				}
 				order := slices.Clone(systems)
 				if round%2 == 1 {
 					slices.Reverse(order) // so that work after a run, such as compactions, slows each system in turn

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -32,7 +33,7 @@ type Setup struct {
 // Script has the measurements of one script.
 type Script struct {
 	Name string `json:"name"`
-	Base string `json:"base"` // the system that Meridian is compared with
+	Base string `json:"base"` // the system that Meridian is compared with; empty if there is none
 	Runs []Run  `json:"runs"`
 	// Medians by system, and the medians of the ratios, Meridian's to the base's, within rounds.
 	TPS       map[string]float64 `json:"tps"`
@@ -155,12 +156,28 @@ func (s *Script) FastPaxos() (tps, cpu float64, ok bool) {
 	return ratio(p, l, func(r Run) float64 { return r.TPS }), ratio(p, l, func(r Run) float64 { return r.CPUMicros }), true
 }
 
-// printSetup prints the table of one setup.
+// printSetup prints the table of one setup: Meridian next to another system if both were measured, and what was measured otherwise.
 func printSetup(w io.Writer, s *Setup) {
-	base, name := postgreSQL, "PostgreSQL"
-	if len(s.Scripts) > 0 {
-		base = s.Scripts[0].Base
+	if len(s.Scripts) == 0 {
+		return
 	}
+	_, both := s.Scripts[0].TPS[meridian]
+	if base := s.Scripts[0].Base; both && base != "" {
+		printCompared(w, s, base)
+	} else {
+		printMeasured(w, s)
+	}
+	for _, r := range s.Scripts {
+		if tps, cpu, ok := r.FastPaxos(); ok {
+			fmt.Fprintf(w, "\n%s on tables with the protocol fast_paxos, against those with a leader: %.0f tps (%.2f), %.1f us of CPU for each transaction (%.2f)\n", r.Name, r.TPS[fastPaxos], tps, r.CPUMicros[fastPaxos], cpu)
+		}
+	}
+	fmt.Fprintln(w)
+}
+
+// printCompared prints Meridian's figures next to those of the system that it is compared with.
+func printCompared(w io.Writer, s *Setup, base string) {
+	name := "PostgreSQL"
 	against := map[string]string{"one": "one node against one PostgreSQL", "three": "three nodes against PostgreSQL with ANY 1 of two standbys", "five": "five nodes against PostgreSQL with ANY 1 of four standbys"}[s.Name]
 	if base == before {
 		name, against = "earlier", map[string]string{"one": "one node against one of the earlier binary", "three": "three nodes against three of the earlier binary", "five": "five nodes against five of the earlier binary"}[s.Name]
@@ -175,10 +192,16 @@ func printSetup(w io.Writer, s *Setup) {
 		fmt.Fprintf(w, "| %s | %.0f | %.0f | %.2f | %.1f | %.1f | %.2f | %s | %s |\n", r.Name, r.TPS[base], r.TPS[meridian], r.TPSRatio,
 			r.CPUMicros[base], r.CPUMicros[meridian], r.CPURatio, percent(r.FailedRate), percent(r.RetryRate))
 	}
+}
+
+// printMeasured prints each system's figures.
+func printMeasured(w io.Writer, s *Setup) {
+	fmt.Fprintf(w, "\nsetup %s (medians of the rounds)\n\n", s.Name)
+	fmt.Fprintln(w, "| script | system | tps | CPU us/txn | failed % | retried % |")
+	fmt.Fprintln(w, "|---|---|---:|---:|---:|---:|")
 	for _, r := range s.Scripts {
-		if tps, cpu, ok := r.FastPaxos(); ok {
-			fmt.Fprintf(w, "\n%s on tables with the protocol fast_paxos, against those with a leader: %.0f tps (%.2f), %.1f us of CPU for each transaction (%.2f)\n", r.Name, r.TPS[fastPaxos], tps, r.CPUMicros[fastPaxos], cpu)
+		for _, system := range slices.Sorted(maps.Keys(r.TPS)) {
+			fmt.Fprintf(w, "| %s | %s | %.0f | %.1f | %.2f | %.2f |\n", r.Name, system, r.TPS[system], r.CPUMicros[system], 100*r.FailedRate[system], 100*r.RetryRate[system])
 		}
 	}
-	fmt.Fprintln(w)
 }

@@ -61,4 +61,12 @@ func TestSummarize(t *testing.T) {
 	if alone.TPSRatio != 0 || alone.TPS["meridian"] != 50 {
 		t.Errorf("%+v", alone)
 	}
+	other := Script{Base: postgreSQL, Runs: []Run{run("postgres", 50, 30, 1)}}
+	other.summarize()
+	for _, one := range []Script{alone, other} {
+		b.Reset()
+		if printSetup(&b, &Setup{Name: "one", Scripts: []Script{one}}); strings.Contains(b.String(), "ratio") || !strings.Contains(b.String(), "| 50 | 30.0 | ") {
+			t.Errorf("nothing was compared:\n%s", b.String())
+		}
+	}
 }
