@@ -46,7 +46,7 @@ func (p *Participant) Start(ctx context.Context, b *kv.Batch, lazy bool) (commit
 		p.serves(q.servesAt(), q.now)
 		var again bool
 		if again, f.err = q.attempt(ctx); !again {
-			if _, frozen := f.err.(*frozenError); !frozen {
+			if !stays(f.err) {
 				p.o.Metrics.Writes.Add(1)
 				if f.pend = q.proposal.pend; f.pend == nil {
 					f.finish()

@@ -27,7 +27,7 @@ type leaving struct {
 	over chan struct{} // closed when the change was made, or given up
 }
 
-// leavingError says that a request has to wait.
+// leavingError says that a request has to wait. It never leaves the participant.
 type leavingError struct{ l *leaving }
 
 func (e *leavingError) Error() string { return "leader: the range's commit protocol is being changed" }

@@ -33,6 +33,15 @@ func (p *Participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse,
 	}
 }
 
+// stays reports whether an error never leaves the participant: Send deals with it.
+func stays(err error) bool {
+	switch err.(type) {
+	case *frozenError, *leavingError, *tooMuchError:
+		return true
+	}
+	return false
+}
+
 // awaitThaw returns when a freeze has ended.
 func (p *Participant) awaitThaw(ctx context.Context, c *closing) error {
 	p.o.Metrics.FreezeWaits.Add(1)
