@@ -91,12 +91,12 @@ func (a *adder) usual(from, to time.Time) time.Duration {
 
 // TestChangeUnderLoad: a table goes to the leader protocol and back while 25 clients in five regions write: rows of their own in one range or in two, and one that a client of each region shares. Nothing
 // is lost or done twice, no statement fails, and a change ends in seconds. The pause of a client is by how much its longest time between two commits during the change exceeds its usual one; that of
-// a range is the longest time in which none of its clients commits.
+// a range is the longest time in which none of its clients commits. Its bounds are about twice the longest that a hundred runs had, some of them on a busy machine: what is usual is in docs/ranges.md.
 func TestChangeUnderLoad(t *testing.T) {
 	const s = time.Second
 	for _, one := range []*changeLoad{
-		{parts: 1, statement: 14 * s, none: 600 * time.Millisecond, median: [3]time.Duration{oneRange: s, hotRow: 5 * s}, most: [3]time.Duration{oneRange: 2 * s, hotRow: 8 * s}},
-		{parts: 4, statement: 18 * s, none: 5 * s, median: [3]time.Duration{5 * s / 2, 4 * s, 6 * s}, most: [3]time.Duration{5 * s, 6 * s, 12 * s}},
+		{parts: 1, statement: 30 * s, none: s, median: [3]time.Duration{oneRange: 2 * s, hotRow: 8 * s}, most: [3]time.Duration{oneRange: 5 * s, hotRow: 20 * s}},
+		{parts: 4, statement: 30 * s, none: 8 * s, median: [3]time.Duration{5 * s, 8 * s, 12 * s}, most: [3]time.Duration{10 * s, 12 * s, 25 * s}},
 	} {
 		t.Run(fmt.Sprintf("ranges=%d", one.parts), func(t *testing.T) {
 			synctest.Test(t, one.run)
