@@ -124,13 +124,13 @@ func (c *Client) read(ctx context.Context, ks []keys.Key) ([]Row, error) {
 	for i, k := range ks {
 		qs[i] = &Request{Kind: Read, Key: k, Look: &Look{Keys: []keys.Key{k}}}
 	}
-	before := c.showsOf(ks)
-	rs, err := c.nearest(ctx, append(before[:len(before):len(before)], qs...))
+	before := c.known(ks)
+	rs, err := c.nearest(ctx, before.first(qs...))
 	if err != nil {
 		return nil, err
 	}
-	rs = rs[len(before):]
-	c.shown(before)
+	rs = rs[len(before.shows):]
+	c.shown(before.shows)
 	rows := make([]Row, len(ks))
 	for i, r := range rs {
 		l := r.Looked
@@ -146,7 +146,7 @@ func (c *Client) read(ctx context.Context, ks []keys.Key) ([]Row, error) {
 			}
 		}
 		rows[i] = l.Rows[0]
-		c.version(&rows[i])
+		before.version(&rows[i])
 	}
 	return rows, c.reread(ctx, rows, c.sighted(rows))
 }
@@ -206,22 +206,23 @@ func (x *coordinator) Scan(ctx context.Context, t *kv.Txn, o txn.ScanOptions) ([
 func (c *Client) scan(ctx context.Context, o txn.ScanOptions) (rows []Row, resume *keys.Span, err error) {
 	var part keys.Span
 	var l *Looked
+	var before known
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		if part, err = c.part(ctx, o.Span, o.Reverse); err != nil {
 			return nil, nil, err
 		}
 		q := &Request{Kind: Read, Key: part.Start, Look: &Look{Span: part, Reverse: o.Reverse, Max: o.MaxRows, Bytes: o.TargetBytes}}
-		before := c.showsIn(part)
-		b := batch(append(before[:len(before):len(before)], q))
-		b.Requests[len(before)].(*kv.ProtocolRequest).End = part.End
+		before = c.knownIn(part)
+		b := batch(before.first(q))
+		b.Requests[len(before.shows)].(*kv.ProtocolRequest).End = part.End
 		b.Target = kv.ToNearest
 		resp, err := c.o.Sender.Send(ctx, b)
 		var rs []*Reply
 		if err == nil {
-			rs, err = replies(resp, len(before)+1, len(before))
+			rs, err = replies(resp, len(before.shows)+1, len(before.shows))
 		}
 		if err == nil {
-			c.shown(before)
+			c.shown(before.shows)
 			if l = rs[0].Looked; l == nil {
 				return nil, nil, errOther
 			}
@@ -240,7 +241,7 @@ func (c *Client) scan(ctx context.Context, o txn.ScanOptions) (rows []Row, resum
 			return nil, nil, err
 		}
 	}
-	if rows, resume, err = c.withOwn(ctx, part, l, o); err != nil {
+	if rows, resume, err = c.withOwn(ctx, part, l, &before, o); err != nil {
 		return nil, nil, err
 	}
 	switch rest := o.Span; {
@@ -260,8 +261,8 @@ func (c *Client) scan(ctx context.Context, o txn.ScanOptions) (rows []Row, resum
 	return rows, nil, nil
 }
 
-// withOwn adds what this gateway has committed to the rows of a part of a span, which a replica has read.
-func (c *Client) withOwn(ctx context.Context, part keys.Span, l *Looked, o txn.ScanOptions) ([]Row, *keys.Span, error) {
+// withOwn adds what this gateway had committed before to the rows of a part of a span, which a replica has read.
+func (c *Client) withOwn(ctx context.Context, part keys.Span, l *Looked, before *known, o txn.ScanOptions) ([]Row, *keys.Span, error) {
 	read := part
 	switch {
 	case l.Resume == nil:
@@ -273,16 +274,18 @@ func (c *Client) withOwn(ctx context.Context, part keys.Span, l *Looked, o txn.S
 	rows := l.Rows
 	// A row that the replica has not found may have been deleted since.
 	gone := c.unsighted(read, rows)
-	gone = append(gone, c.versions(read, func(k keys.Key) bool {
-		is := func(o keys.Key) bool { return o.Equal(k) }
-		return slices.ContainsFunc(gone, is) || slices.ContainsFunc(rows, func(w Row) bool { return is(w.Key) })
-	})...)
+	for k := range before.own {
+		is := keys.Key(k).Equal
+		if read.Contains(keys.Key(k)) && !slices.ContainsFunc(gone, is) && !slices.ContainsFunc(rows, func(w Row) bool { return is(w.Key) }) {
+			gone = append(gone, keys.Key(k))
+		}
+	}
 	more, err := c.read(ctx, gone)
 	if err != nil {
 		return nil, nil, err
 	}
 	for i := range rows {
-		c.version(&rows[i])
+		before.version(&rows[i])
 	}
 	if err := c.reread(ctx, rows, c.sighted(rows)); err != nil {
 		return nil, nil, err

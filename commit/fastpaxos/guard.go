@@ -231,7 +231,7 @@ func (g *gathered) merge(part keys.Span) (rows []Row, end keys.Key, unsure []key
 // fresh reads keys as of now (fastpaxos.FP82): of each the latest state that one of a classic quorum has, when the transactions of the options that these had accepted before have ended. Other options may come
 // meanwhile; their transactions had not committed.
 func (c *Client) fresh(ctx context.Context, me kv.TxnID, ks []keys.Key) ([]Row, error) {
-	rows := make([]Row, len(ks))
+	rows, own := make([]Row, len(ks)), c.known(ks)
 	var before map[Name]bool // options to be waited for, once it is known which
 	for pause := firstPause; len(ks) > 0; pause = min(2*pause, lastPause) {
 		groups, _, err := c.grouped(ctx, ks)
@@ -296,7 +296,7 @@ func (c *Client) fresh(ctx context.Context, me kv.TxnID, ks []keys.Key) ([]Row, 
 		}
 	}
 	for i := range rows {
-		c.version(&rows[i])
+		own.version(&rows[i])
 	}
 	return rows, nil
 }

@@ -44,28 +44,65 @@ func (c *Client) ended(options []Option, ks []keys.Key, committed bool) {
 // nearby bounds the wait for the nearest replica: a round trip within a region.
 const nearby = 3 * time.Millisecond
 
-// showsOf are what a replica is shown before it is asked for rows.
-func (c *Client) showsOf(ks []keys.Key) (out []*Request) {
+// known is what this gateway knows of rows, from before it asks a replica for them. Later it may have forgotten a version, because all replicas have it by then, while the answer is from before that.
+type known struct {
+	shows []*Request       // what the replica is shown first (fastpaxos.FP72)
+	own   map[string]Value // by key (fastpaxos.FP22)
+}
+
+// known is what the gateway knows of some rows.
+func (c *Client) known(ks []keys.Key) (n known) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.unshown) > 0 {
 		for _, k := range ks {
-			out = append(out, c.unshown[string(k)]...)
+			n.shows = append(n.shows, c.unshown[string(k)]...)
 		}
 	}
-	return out
+	if len(c.own) > 0 {
+		for _, k := range ks {
+			if v, ok := c.own[string(k)]; ok {
+				n.add(string(k), v)
+			}
+		}
+	}
+	return n
 }
 
-// showsIn are those before it is asked for a span.
-func (c *Client) showsIn(s keys.Span) (out []*Request) {
+// knownIn is what it knows of the rows of a span.
+func (c *Client) knownIn(s keys.Span) (n known) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, qs := range c.unshown {
 		if s.Contains(qs[0].Key) {
-			out = append(out, qs...)
+			n.shows = append(n.shows, qs...)
 		}
 	}
-	return out
+	for k, v := range c.own {
+		if s.Contains(keys.Key(k)) {
+			n.add(k, v)
+		}
+	}
+	return n
+}
+
+func (n *known) add(k string, v Value) {
+	if n.own == nil {
+		n.own = map[string]Value{}
+	}
+	n.own[k] = v
+}
+
+// version is a row as this gateway knows it: at least what it has committed by itself.
+func (n *known) version(w *Row) {
+	if v, ok := n.own[string(w.Key)]; ok && w.Seen.Base.Less(v.At) {
+		w.Value, w.Seen, w.Last = v.Data, Seen{Base: v.At}, v.At
+	}
+}
+
+// first puts what is shown in front of questions.
+func (n *known) first(qs ...*Request) []*Request {
+	return append(n.shows[:len(n.shows):len(n.shows)], qs...)
 }
 
 // shown takes in that the nearest replica was shown updates.
@@ -537,25 +574,4 @@ func (c *Client) nearest(ctx context.Context, qs []*Request) ([]*Reply, error) {
 			return nil, err
 		}
 	}
-}
-
-// version is a row as this gateway knows it: at least what it has committed by itself.
-func (c *Client) version(w *Row) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if v, ok := c.own[string(w.Key)]; ok && w.Seen.Base.Less(v.At) {
-		w.Value, w.Seen, w.Last = v.Data, Seen{Base: v.At}, v.At
-	}
-}
-
-// versions are the keys in a span of rows that this gateway has committed.
-func (c *Client) versions(s keys.Span, has func(keys.Key) bool) (out []keys.Key) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for k := range c.own {
-		if s.Contains(keys.Key(k)) && !has(keys.Key(k)) {
-			out = append(out, keys.Key(k))
-		}
-	}
-	return out
 }
