@@ -108,16 +108,30 @@ const (
 	AtTimestamp
 )
 
-// DistanceAt is Distance where ranges without leaseholders are as far as the last one of the replicas that are asked.
+// DistanceAt is Distance where ranges without leaseholders are as far as the last one of the replicas that are asked. The rows of a table whose protocol has no leaseholders are in such ranges: others of its span,
+// before its first index and behind its last, are empty, and don't count.
 func (s *Sender) DistanceAt(span keys.Span, asked Asked) (d Distance) {
 	l := s.cache.load()
 	i := sort.Search(len(l), func(i int) bool { return span.Start.Less(l[i].desc.End) })
+	within := l[i:]
+	for n := range within {
+		if n == maxMeasured || !within[n].desc.Start.Less(span.End) {
+			within = within[:n]
+			break
+		}
+	}
+	leaderless := func(e *entry) bool {
+		_, ok := s.quorums(e.desc)
+		return ok
+	}
+	alone := slices.ContainsFunc(within, leaderless)
 	at := span.Start
-	for n := 0; i < len(l) && l[i].desc.Start.Less(span.End) && n < maxMeasured; i, n = i+1, n+1 {
-		e := l[i]
+	for _, e := range within {
 		d.Unknown = d.Unknown || at.Less(e.desc.Start)
 		at = e.desc.End
-		d.add(s, e, asked)
+		if !alone || leaderless(e) {
+			d.add(s, e, asked)
+		}
 	}
 	d.Unknown = d.Unknown || at.Less(span.End)
 	return d
