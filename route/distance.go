@@ -109,7 +109,7 @@ const (
 )
 
 // DistanceAt is Distance where ranges without leaseholders are as far as the last one of the replicas that are asked. The rows of a table whose protocol has no leaseholders are in such ranges: others of its span,
-// before its first index and behind its last, are empty, and don't count.
+// before its first index and behind its last, are empty, and don't count. While a table gets such a protocol, those that have not got it yet don't count either.
 func (s *Sender) DistanceAt(span keys.Span, asked Asked) (d Distance) {
 	l := s.cache.load()
 	i := sort.Search(len(l), func(i int) bool { return span.Start.Less(l[i].desc.End) })

@@ -49,7 +49,7 @@ type ClientOptions struct {
 //	    replaced by the next gateway that meets the record.
 //	fastpaxos.FP22 (read your writes): Until all replicas have a physical update that a gateway has committed, the gateway reads it from its own memory
 //	    instead of an earlier version at the nearest replica. A version that it was refused for, and had not read, it reads too; and it sees to it that
-//	    replicas which miss that for more than a second get it.
+//	    replicas which miss that for more than a second get it. Its memory counts as it was before the replica was asked.
 //	fastpaxos.FP23 (I2): A gateway that finishes a transaction has each of its options learned, by masters that reject what no acceptor knows. It has
 //	    committed if all were accepted. A record that knows the transaction's end decides that by itself; a range that has another protocol
 //	    has none of its options, and had them ended elsewhere before. Only transactions older than commit.Expiry are finished by
