@@ -11,8 +11,12 @@
 //	   |-------------------------|-------------------------------|        other nodes' clocks show something in here
 //	 After(t): t is left of it                      Before(t): t is right of it
 //
-// Code that depends on real time asks for an Interval: for the uncertainty of a read, the end of a lease, the moment of an answer. A Source
-// decides how wide it is, and no other code knows. Today there is one, System: the machine's clock with the configured maximum offset of
-// the cluster. The interval is as reliable as that number. docs/clock.md lists every place that asks for one, and the consequences if a
-// clock lies.
+// Code that compares clocks asks for an Interval: for the uncertainty of a read, the end of a lease, the moment of an answer. Its width is
+// the configured maximum offset of the cluster, and it is as reliable as that number. docs/clock.md lists every place that asks for one, and
+// the consequences if a clock lies.
+//
+// # True time
+//
+// A Source gives a node's clock its time, and an interval that has true time in it (Clock.TrueTime; Spanner §3). External consistency rests on this interval alone:
+// a commit timestamp is not below its Latest, and nobody sees the commit before Earliest has passed it.
 package clock

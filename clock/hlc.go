@@ -31,25 +31,39 @@ const DefaultMaxOffset = 500 * time.Millisecond
 
 // New makes a clock over the host's.
 func New(physical host.Clock, maxOffset time.Duration) *Clock {
-	return &Clock{physical: physical, source: System{physical, maxOffset}, maxOffset: maxOffset}
+	return NewFrom(System{physical, maxOffset}, physical, maxOffset)
+}
+
+// NewFrom makes a clock over a source. physical is for what needs durations and timers only.
+func NewFrom(source Source, physical host.Clock, maxOffset time.Duration) *Clock {
+	return &Clock{physical: physical, source: source, maxOffset: maxOffset}
 }
 
 // MaxOffset is the assumed bound on the difference between any two nodes' physical clocks, for those who watch whether it
 // holds and for those who show it. Code that computes with time asks for an Interval.
 func (c *Clock) MaxOffset() time.Duration { return c.maxOffset }
 
-// Interval is the present. It issues nothing.
-func (c *Clock) Interval() Interval {
-	_, i := c.source.Read()
-	return i
+// Interval is the present by the cluster's clocks: no other one shows less than its Earliest or more than its Latest. It issues nothing.
+func (c *Clock) Interval() Interval { return around(c.wall(), c.maxOffset) }
+
+// TrueTime is an interval that has true time in it (Spanner §3, TT.now). It issues nothing.
+func (c *Clock) TrueTime() Interval {
+	_, truth := c.source.Read()
+	return truth
 }
 
-// Read issues the next timestamp (clock.C1), and says in which interval the present is.
+// Read issues the next timestamp (clock.C1), and says in which interval the cluster's clocks are.
 func (c *Clock) Read() Reading {
-	wall, i := c.source.Read()
+	wall := c.wall()
 	now := c.issue(wall)
+	i := around(wall, c.maxOffset)
 	i.Latest = i.Latest.Forward(now)
 	return Reading{now, i}
+}
+
+func (c *Clock) wall() int64 {
+	wall, _ := c.source.Read()
+	return wall
 }
 
 // Physical is the clock below.
@@ -57,7 +71,7 @@ func (c *Clock) Physical() host.Clock { return c.physical }
 
 // Now issues the next timestamp (clock.C1).
 func (c *Clock) Now() Timestamp {
-	return c.issue(c.physical.Now().UnixNano())
+	return c.issue(c.wall())
 }
 
 func (c *Clock) issue(wall int64) Timestamp {
@@ -89,8 +103,7 @@ func (c *Clock) Update(remote Timestamp) error {
 	if remote.IsZero() {
 		return nil
 	}
-	wall, i := c.source.Read()
-	if remote.Wall > i.Latest.Wall {
+	if wall := c.wall(); remote.Wall > wall+int64(c.maxOffset) {
 		return &OffsetError{Remote: remote, Physical: time.Unix(0, wall), Max: c.maxOffset}
 	}
 	c.Forward(remote)
@@ -112,14 +125,14 @@ func (c *Clock) Passed(t Timestamp) bool {
 	c.mu.Lock()
 	last := c.last
 	c.mu.Unlock()
-	return t.LessEq(last) || t.Wall < c.physical.Now().UnixNano()
+	return t.LessEq(last) || t.Wall < c.wall()
 }
 
 // AwaitPast returns when this clock has passed t, so that whatever it issues from then on is later: commit wait (CRDB'22 §6.2). By then
 // no clock of the cluster is behind t by more than what an Interval allows for. A timestamp that came from a clock costs no wait.
 func (c *Clock) AwaitPast(ctx context.Context, t Timestamp) error {
 	for !c.Passed(t) {
-		d := time.Duration(t.Wall-c.physical.Now().UnixNano()) + 1
+		d := time.Duration(t.Wall-c.wall()) + 1
 		if err := c.physical.Sleep(ctx, min(d, awaitMost)); err != nil {
 			return err
 		}
@@ -127,10 +140,24 @@ func (c *Clock) AwaitPast(ctx context.Context, t Timestamp) error {
 	return nil
 }
 
+// AwaitAfter returns when t is certainly in the past (Spanner §4.1.2, commit wait).
+func (c *Clock) AwaitAfter(ctx context.Context, t Timestamp) error {
+	for {
+		i := c.TrueTime()
+		if i.After(t) {
+			return nil
+		}
+		d := time.Duration(t.Wall-i.Earliest.Wall) + 1
+		if err := c.physical.Sleep(ctx, min(d, awaitMost)); err != nil {
+			return err
+		}
+	}
+}
+
 // SleepUntil returns when the physical clock has passed t's wall part.
 func (c *Clock) SleepUntil(ctx context.Context, t Timestamp) error {
 	for {
-		d := time.Duration(t.Wall - c.physical.Now().UnixNano())
+		d := time.Duration(t.Wall - c.wall())
 		if d < 0 {
 			return nil
 		}
