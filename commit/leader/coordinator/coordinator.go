@@ -176,6 +176,17 @@ func (c *Coordinator) move(to clock.Timestamp, cause error) Answer {
 	return Answer{Verdict: Again, Refresh: c.refreshBatch(to)}
 }
 
+// MoveTo has what was read hold at a timestamp, or later: Answer.Refresh asks for it, unless nothing was read or it does already.
+func (c *Coordinator) MoveTo(to clock.Timestamp) Answer {
+	if c.core.Broken() != nil {
+		return Answer{Verdict: Fail, Err: c.core.Broken()}
+	}
+	if to.LessEq(c.core.Txn().ReadTimestamp) {
+		return Answer{Verdict: Done}
+	}
+	return c.move(to, &kv.TxnRetryError{WriteTimestamp: to})
+}
+
 // refreshBatch asks whether any span that was read was written in (read timestamp, to].
 func (c *Coordinator) refreshBatch(to clock.Timestamp) *kv.Batch {
 	t := *c.core.Snapshot()
