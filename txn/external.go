@@ -45,6 +45,9 @@ func (t *Txn) BeExternal() {
 	t.external.whole = t.leader.MayReadPast()
 	t.core.BeExternal()
 	t.readPast()
+	if t.o.ReadOnly && !t.core.Historical() {
+		t.leader.ReadNear()
+	}
 }
 
 // readPast chooses the timestamp of a snapshot of which nothing has been read (txn.TX13).

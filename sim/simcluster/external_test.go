@@ -146,3 +146,39 @@ func one(t *testing.T, x *pgx.Conn, q string) (v int) {
 	}
 	return v
 }
+
+// TestExternalReadsNear: a read-only transaction far from the leaseholders takes one round for each range, by which its replica there learns that the leaseholder writes nothing at its time
+// any more (leader.P29). The reads that follow take none, and the answers are those of the leaseholder.
+func TestExternalReadsNear(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const epsilon = 5 * time.Millisecond
+		c, near := externalWorld(t, epsilon)
+		far := connectTo(t, c, 3, "d")
+		for _, q := range []string{"BEGIN READ ONLY", "SELECT v FROM a WHERE id = 1", "SELECT sum(v) FROM a", "COMMIT"} {
+			exec(t, far, q)
+		}
+		rtt := sim.FiveRegions().RTT("us-east1", "europe-west1")
+		round := sim.FiveRegions().RTT("us-east1", "us-west1") // for writes that are in flight
+		for i := range 5 {
+			exec(t, near, "UPDATE a SET v = v + 1 WHERE id = 1")
+			exec(t, far, "BEGIN READ ONLY")
+			begin := time.Now()
+			if v := one(t, far, "SELECT v FROM a WHERE id = 1"); v != i+1 {
+				t.Errorf("%d was read after %d commits", v, i+1)
+			}
+			first := time.Since(begin)
+			exec(t, near, "UPDATE a SET v = v + 100 WHERE id = 2")
+			begin = time.Now()
+			if v := one(t, far, "SELECT sum(v)::int FROM a"); v != i+1+100*i {
+				t.Errorf("the snapshot has a sum of %d after %d commits", v, i+1)
+			}
+			next := time.Since(begin)
+			exec(t, far, "COMMIT")
+			if first > rtt+round+10*time.Millisecond || next > 5*time.Millisecond {
+				t.Errorf("the first read took %v, the second one %v; a round trip is %v", first, next, rtt)
+			}
+			t.Log(first, next)
+		}
+	})
+}
