@@ -29,7 +29,7 @@ func (s *Sender) sendNearest(ctx context.Context, b *kv.Batch, e *entry, st *sen
 	if b.Txn != nil {
 		at = b.Txn.ReadTimestamp
 	}
-	if s.o.Host.Clock.Now().UnixNano()-at.Wall < int64(s.o.ClosedLag) {
+	if s.o.Clock.Wall().UnixNano()-at.Wall < int64(s.o.ClosedLag) {
 		return nil, nil, false // no replica closes the present
 	}
 	var order []kv.NodeID

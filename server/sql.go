@@ -357,7 +357,7 @@ func (f *clusterFacts) Versions(ctx context.Context) (upgrade.View, error) {
 
 // Clocks implements virtual.Cluster.
 func (f *clusterFacts) Clocks() []virtual.ClockRow {
-	now, most := f.n.host.Clock.Now(), f.n.clock.MaxOffset()
+	now, most := f.n.clock.Wall(), f.n.clock.MaxOffset()
 	out := []virtual.ClockRow{{Node: f.n.NodeID(), Max: most, Measured: now, State: "this node"}}
 	for _, o := range f.n.cluster.Offsets() {
 		row := virtual.ClockRow{Node: o.Node, Offset: o.Offset, Error: o.Error, Max: most, State: o.State}
