@@ -128,9 +128,11 @@ func readKernel(c host.Clock) (at time.Duration, truth clock.Interval, err error
 	return at, clock.Interval{Earliest: wall.Add(-now.MaxError), Latest: wall.Add(now.MaxError + at - begun)}, nil
 }
 
+// soon is so short a time that it counts as passed: a sleep may end a little early if the clock's rate has changed.
+const soon = time.Millisecond
+
 // run reads the source now and then.
 func (d *Daemon) run(ctx context.Context) {
-	const soon = time.Millisecond // what is so near has come; a sleep may end a little early if the clock's rate has changed
 	c := d.o.Host.Clock
 	for due := c.Monotonic() + d.o.Every; ; {
 		if c.Sleep(ctx, max(min(due-c.Monotonic(), d.left()-soon), soon)) != nil {

@@ -86,7 +86,11 @@ func (d *Daemon) choose(all bool) []int {
 // poll asks masters, and gives the interval in which true time is by a majority of them, when the monotonic clock showed at.
 func (d *Daemon) poll(ctx context.Context, all bool) (at time.Duration, truth clock.Interval, err error) {
 	asked := d.choose(all)
-	answers, errs := askAll(ctx, d.o, d.addresses(asked))
+	o := d.o
+	if d.begun() {
+		o.Timeout = min(o.Timeout, max(d.left()-soon, soon)) // while it waits, the node could become too unsure (truetime.TT4)
+	}
+	answers, errs := askAll(ctx, o, d.addresses(asked))
 	at = d.o.Host.Clock.Monotonic()
 	if ctx.Err() != nil {
 		return at, truth, ctx.Err()
@@ -159,14 +163,18 @@ func (d *Daemon) wall(truth clock.Interval, enough bool) (time.Time, bool) {
 	if enough {
 		return time.Unix(0, middle(truth)), true
 	}
-	d.mu.Lock()
-	known := d.stats.Polls > 0
-	d.mu.Unlock()
-	if !known {
+	if !d.begun() {
 		return time.Time{}, false
 	}
 	now, _ := d.kept.Read()
 	return time.Unix(0, now), true
+}
+
+// begun reports whether a poll has counted yet.
+func (d *Daemon) begun() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stats.Polls > 0
 }
 
 func middle(i clock.Interval) int64 { return i.Earliest.Wall + (i.Latest.Wall-i.Earliest.Wall)/2 }
