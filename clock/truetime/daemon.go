@@ -95,6 +95,9 @@ func (d *Daemon) Source() clock.Source { return d.source }
 // Kind is where the time comes from.
 func (d *Daemon) Kind() Kind { return d.o.Kind }
 
+// MaxOffset is the one of the options.
+func (d *Daemon) MaxOffset() time.Duration { return d.o.MaxOffset }
+
 // Epsilon is the present one.
 func (d *Daemon) Epsilon() time.Duration {
 	_, truth := d.source.Read()

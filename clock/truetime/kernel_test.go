@@ -133,7 +133,7 @@ func TestKernelRefusesToStart(t *testing.T) {
 			t.Error(err)
 		}
 		o.Host.Clock = k.Clock // no kernel at all, as on another operating system
-		if _, err := truetime.Start(context.Background(), o); !errors.As(err, &none) || !strings.Contains(err.Error(), "--clock-source=masters") {
+		if _, err := truetime.Start(context.Background(), o); !errors.As(err, &none) || !strings.Contains(err.Error(), "use time masters") {
 			t.Error(err)
 		}
 	})

@@ -147,7 +147,7 @@ func (e *ContradictionError) Error() string {
 type UnsynchronisedError struct{}
 
 func (*UnsynchronisedError) Error() string {
-	return "the kernel says that its clock is not synchronised; run chronyd or another NTP or PTP daemon that keeps the kernel informed (chronyc tracking shows it), or use another --clock-source"
+	return "the kernel says that its clock is not synchronised; run chronyd or another NTP or PTP daemon that keeps the kernel informed (chronyc tracking shows it), or choose another source of time"
 }
 
 // NoKernelError says that this machine's kernel can't be asked.
@@ -158,7 +158,7 @@ func (e *NoKernelError) Error() string {
 	if e.Err != nil {
 		s += " (" + e.Err.Error() + ")"
 	}
-	return s + "; use --clock-source=masters, or --clock-source=system with a bound"
+	return s + "; use time masters, or the machine's clock with a bound of your own"
 }
 
 func (e *NoKernelError) Unwrap() error { return e.Err }

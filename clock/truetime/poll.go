@@ -33,12 +33,16 @@ type Master struct {
 	Asked time.Time
 	// Err says why there was no answer.
 	Err error
+
+	answered bool
 }
+
+// Answered reports whether the master has answered once, so that Delay and Distance are known.
+func (m *Master) Answered() bool { return m.answered }
 
 type master struct {
 	Master
-	answered bool // once at least, so that Delay is known
-	warned   bool // of a leap second
+	warned bool // of a leap second
 }
 
 // List returns what is known of the masters, in the order in which they were named.

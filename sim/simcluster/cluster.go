@@ -73,7 +73,7 @@ type Cluster struct {
 	Machines []*sim.Machine
 	// Masters are the machines of the time masters: machine i is "m<i+1>", and its master listens at TimeMaster(i).
 	Masters []*sim.Machine
-	splits   atomic.Int64 // for Options.SplitsLast
+	splits  atomic.Int64 // for Options.SplitsLast
 
 	mu    sync.Mutex // guards the fields below; nothing is taken after it
 	nodes []*server.Node

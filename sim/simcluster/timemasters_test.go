@@ -3,9 +3,13 @@ package simcluster_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"meridian/clock"
 	"meridian/clock/truetime"
@@ -27,6 +31,27 @@ func epsilons(t *testing.T, c *simcluster.Cluster, most time.Duration) (worst ti
 		worst = max(worst, truth.Epsilon())
 	}
 	return worst
+}
+
+// table is the answer to a query, a line for each row.
+func table(t *testing.T, conn *pgx.Conn, query string) (out string) {
+	t.Helper()
+	rows, err := conn.Query(context.Background(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		values, err := rows.Values()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out += strings.TrimSuffix(fmt.Sprintln(values...), "\n") + "\n"
+	}
+	if rows.Err() != nil {
+		t.Fatal(rows.Err())
+	}
+	return out
 }
 
 // TestTimeMasters: nodes with time masters know the time within milliseconds; the clocks of their machines may show anything, and a write is read on another
@@ -66,6 +91,24 @@ func TestTimeMasters(t *testing.T) {
 		}
 		if least > 2*time.Millisecond || most < 5*time.Millisecond {
 			t.Errorf("the largest epsilon of the nodes was between %s and %s", least, most)
+		}
+
+		c.Masters[1].Clock.Jump(time.Second)
+		c.Network.Isolate(c.Masters[2].Name)
+		time.Sleep(17 * time.Second) // it evicts itself within 16 s
+		if got := table(t, a, `SELECT address, distance, state, clock_offset BETWEEN '-10ms' AND '10ms', delay BETWEEN '0' AND '2ms', root_distance < '1ms',
+			now() - asked_at < '31s', error IS NULL FROM meridian_internal.time_sources ORDER BY 1`); !strings.HasPrefix(got, "m1:123 near agrees true true true true true\nm2:123 ") ||
+			!strings.Contains(got, "m3:123 ") {
+			t.Error(got)
+		}
+		if got := table(t, a, "SELECT node_id, source, epsilon BETWEEN '100us' AND '10ms' FROM meridian_internal.clocks ORDER BY 1"); got != "1 masters true\n2 <nil> <nil>\n3 <nil> <nil>\n" {
+			t.Error(got)
+		}
+		c.Masters[1].Clock.SetOffset(0)
+		c.Network.Rejoin(c.Masters[2].Name)
+		time.Sleep(35 * time.Second)
+		if got := table(t, a, "SELECT address, state FROM meridian_internal.time_sources ORDER BY 1"); got != "m1:123 agrees\nm2:123 evicted\nm3:123 agrees\n" {
+			t.Error(got)
 		}
 
 		n := c.Node(2)
