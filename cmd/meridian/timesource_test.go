@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -67,7 +68,7 @@ func TestSourcesOfTimeAreChecked(t *testing.T) {
 	if err := f.ParseFlags([]string{"--clock-source=masters", "--time-masters=" + silent + ",no.such.host.invalid:123"}); err != nil {
 		t.Fatal(err)
 	}
-	h := machine.New(t.Context(), machine.Options{})
+	h := machine.New(t.Context(), machine.Options{Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(h.Group.Stop)
 	masters, _ := f.Flags().GetStringSlice("time-masters")
 	_, err = truetime.Start(t.Context(), truetime.Options{Host: h, Kind: truetime.Masters, Masters: masters, Patience: time.Millisecond, Timeout: 100 * time.Millisecond})
@@ -91,7 +92,7 @@ func TestTimemaster(t *testing.T) {
 	go func() {
 		ended <- run(ctx, "timemaster", "--source=system", "--bound=2ms", "--listen="+addr, "--log=error")
 	}()
-	h := machine.New(t.Context(), machine.Options{})
+	h := machine.New(t.Context(), machine.Options{Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(h.Group.Stop)
 	d, err := truetime.Start(t.Context(), truetime.Options{Host: h, Kind: truetime.Masters, Masters: []string{addr}})
 	if err != nil {
