@@ -164,6 +164,7 @@ var soleUsers = map[string][]string{
 	"github.com/cockroachdb/cockroachdb-parser": {"sql/parse", "sql/bind"},
 	"github.com/cockroachdb/pebble/v2":          {"storage/engine", "host", "sim", "server", "cmd/meridian"},
 	"google.golang.org/grpc":                    {"transport"},
+	"github.com/beevik/ntp":                     {"clock/truetime"},
 }
 
 // TestSoleUsers keeps each library in its room.

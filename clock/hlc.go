@@ -66,7 +66,11 @@ func (c *Clock) wall() int64 {
 	return wall
 }
 
-// Physical is the clock below.
+// Wall is what this node's own clock shows, whatever it has heard of others. It is the time to compare with timestamps and with other nodes'
+// clocks: on a node with time masters the machine's wall clock may show anything.
+func (c *Clock) Wall() time.Time { return time.Unix(0, c.wall()) }
+
+// Physical is the machine's clock: for durations and timers, not for the time (Wall).
 func (c *Clock) Physical() host.Clock { return c.physical }
 
 // Now issues the next timestamp (clock.C1).

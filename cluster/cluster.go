@@ -148,7 +148,7 @@ func New(o Options, self Entry) *Cluster {
 		o.MaxNodes = 1000
 	}
 	if self.StartedAt.IsZero() {
-		self.StartedAt = o.Host.Clock.Now().UTC()
+		self.StartedAt = o.Clock.Wall().UTC()
 	}
 	self.Life, self.Revision = uint64(self.StartedAt.UnixNano()), 1
 	c := &Cluster{
@@ -447,7 +447,7 @@ func (c *Cluster) pingOnce(ctx context.Context, id kv.NodeID, p *peer) (again bo
 	defer cancel()
 	out := c.pingTo(p)
 	req := out.append(make([]byte, 0, 256+40*len(out.digest)))
-	start, wall := c.o.Host.Clock.Monotonic(), c.o.Host.Clock.Now()
+	start, wall := c.o.Host.Clock.Monotonic(), c.o.Clock.Wall()
 	reply, err := c.o.Transport.CallClass(pctx, transport.ClassSystem, id, PingMethod, req)
 	end := c.o.Host.Clock.Monotonic()
 	var answer *pong
@@ -605,7 +605,7 @@ func (c *Cluster) answer(_ context.Context, _ kv.NodeID, req []byte) ([]byte, er
 	if a.brief = p.brief; !p.brief {
 		c.news(p.digest, &a)
 	}
-	a.wall = c.o.Host.Clock.Now()
+	a.wall = c.o.Clock.Wall()
 	return a.append(make([]byte, 0, 64+256*len(a.entries))), nil
 }
 
@@ -807,7 +807,7 @@ func (c *Cluster) anyReached() bool {
 func (c *Cluster) ask(ctx context.Context, addr string) error {
 	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, c.o.PingTimeout)
 	defer cancel()
-	start, wall := c.o.Host.Clock.Monotonic(), c.o.Host.Clock.Now()
+	start, wall := c.o.Host.Clock.Monotonic(), c.o.Clock.Wall()
 	c.mu.RLock()
 	req := c.ping()
 	c.mu.RUnlock()

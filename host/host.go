@@ -71,3 +71,24 @@ type SlowDisk interface {
 	// BeginSync joins the disk's queue of syncs. The result waits for its turn to be over; nil means at once.
 	BeginSync() (wait func())
 }
+
+// KernelClock is what a Host's Clock may be besides: one whose kernel keeps a bound of its error.
+type KernelClock interface {
+	// KernelTime asks the kernel. It is a system call.
+	KernelTime() (KernelTime, error)
+}
+
+// KernelTime is what a kernel says of its clock: true time is within MaxError of Wall, if it is Synchronised with anything.
+type KernelTime struct {
+	Wall         time.Time
+	MaxError     time.Duration
+	Synchronised bool
+}
+
+// Datagrams is what a Host's Network may be besides: one that carries datagrams. A simulated network has only streams, and a user of datagrams
+// sends them over streams there.
+type Datagrams interface {
+	// DialPacket gives a connection that carries datagrams to and from one address.
+	DialPacket(ctx context.Context, addr string) (net.Conn, error)
+	ListenPacket(addr string) (net.PacketConn, error)
+}

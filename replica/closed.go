@@ -127,7 +127,7 @@ func (r *Replica) closing() (closed clock.Timestamp) {
 			return r.closer.Close(to)
 		}
 	}
-	to := clock.Timestamp{Wall: r.o.Clock.Physical().Now().UnixNano() - int64(r.o.ClosedLag)}
+	to := clock.Timestamp{Wall: r.o.Clock.Wall().UnixNano() - int64(r.o.ClosedLag)}
 	if _, ok := r.CheckLease(to); ok {
 		closed = r.closer.Close(to)
 	}

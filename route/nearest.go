@@ -30,7 +30,7 @@ func (s *Sender) sendNearest(ctx context.Context, b *kv.Batch, e *entry, st *sen
 		at = b.Txn.ReadTimestamp
 	}
 	asks := b.MayWait > 0
-	if !asks && s.o.Host.Clock.Now().UnixNano()-at.Wall < int64(s.o.ClosedLag) {
+	if !asks && s.o.Clock.Wall().UnixNano()-at.Wall < int64(s.o.ClosedLag) {
 		return nil, nil, false // no replica closes the present
 	}
 	var order []kv.NodeID

@@ -44,7 +44,7 @@ func passGuard(ctx context.Context, e *engine.Engine, c *clock.Clock) error {
 	if readClockBound(&r, &bound); r.Err() != nil {
 		return fmt.Errorf("server: the store's clock bound: %w", r.Err())
 	}
-	now := c.Physical().Now()
+	now := c.Wall()
 	if bound.at.Time().Sub(now) > guardPatience {
 		return &ClockJumpError{Now: now, Last: bound.at.Time()}
 	}

@@ -140,7 +140,7 @@ const maxConsoleRanges = 500
 
 // serveCluster serves the data of the console.
 func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
-	c := console.Cluster{Name: n.ClusterName(), Node: int(n.NodeID()), Version: n.o.Version, Now: n.host.Clock.Now().UTC()}
+	c := console.Cluster{Name: n.ClusterName(), Node: int(n.NodeID()), Version: n.o.Version, Now: n.clock.Wall().UTC()}
 	ctx, cancel := n.host.Clock.WithTimeout(r.Context(), 3*time.Second)
 	defer cancel()
 	n.describeUpgrade(ctx, &c)

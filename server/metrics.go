@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"meridian/admission"
+	"meridian/clock/truetime"
 	"meridian/cluster"
 	"meridian/commit/leader"
 	"meridian/kv"
@@ -59,12 +60,38 @@ func (e *emitter) late(name, help string, l *cluster.Lateness) {
 	e.out <- prometheus.MustNewConstHistogram(prometheus.NewDesc("meridian_"+name, help, nil, e.labels), n, sum, below)
 }
 
+// time emits how well the node knows the time.
+func (e *emitter) time(d *truetime.Daemon) {
+	e.gauge("clock_epsilon_seconds", "Bound on the error of this node's time, now.", d.Epsilon().Seconds())
+	e.gauge("clock_epsilon_max_seconds", "Epsilon beyond which a node whose time is not the system's stops: half of the maximum offset.", (d.MaxOffset() / 2).Seconds())
+	if d.Kind() == truetime.System {
+		return
+	}
+	e.epsilons("clock_epsilon_after_poll_seconds", "Epsilon right after a reading of the source of time counted; quantiles of the latest 4096.", d.AfterPolls())
+	e.epsilons("clock_epsilon_before_poll_seconds", "Epsilon right before the source of time was read; quantiles of the latest 4096.", d.BeforePolls())
+	s := d.Stats()
+	e.counter("clock_polls", "Readings of the source of time that counted.", s.Polls)
+	e.counter("clock_polls_failed", "Readings of the source of time that did not count.", s.Failed)
+	e.counter("clock_masters_rejected", "Answers of time masters that were rejected as lies.", s.Rejected)
+	e.counter("clock_masters_evicted", "Answers of time masters that did not trust their own clocks.", s.Evicted)
+	e.counter("clock_masters_silent", "Questions to time masters without an answer.", s.Silent)
+}
+
+func (e *emitter) epsilons(name, help string, d truetime.Distribution) {
+	quantiles := make(map[float64]float64, len(d.Quantiles))
+	for q, v := range d.Quantiles {
+		quantiles[q] = v.Seconds()
+	}
+	e.out <- prometheus.MustNewConstSummary(prometheus.NewDesc("meridian_"+name, help, nil, e.labels), d.Count, d.Sum.Seconds(), quantiles)
+}
+
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	n := c.n
 	e := &emitter{out, prometheus.Labels{"node": strconv.Itoa(int(n.NodeID()))}}
 	e.gauge("uptime_seconds", "Time since the node started.", n.host.Clock.Now().Sub(n.startedAt).Seconds())
 	e.cluster(n)
+	e.time(n.time)
 	e.emit(prometheus.GaugeValue, "version_info", "1, with the version that the node acts by and the latest one that its binary has.", 1,
 		prometheus.Labels{"acting": n.version.Acting().String(), "binary": n.version.Binary().Own.String()})
 	e.later(n)

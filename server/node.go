@@ -13,6 +13,7 @@ import (
 
 	"meridian/admission"
 	"meridian/clock"
+	"meridian/clock/truetime"
 	"meridian/cluster"
 	"meridian/commit"
 	"meridian/commit/leader"
@@ -37,6 +38,7 @@ type Node struct {
 	o         Options
 	host      *host.Host
 	clock     *clock.Clock
+	time      *truetime.Daemon
 	engine    *engine.Engine
 	transport *transport.Transport
 	cluster   *cluster.Cluster
@@ -78,7 +80,7 @@ type Node struct {
 // join addresses. Start returns once the node listens; see WaitReady.
 func Start(ctx context.Context, o Options) (*Node, error) {
 	o.setDefaults()
-	n := &Node{o: o, host: o.Host, clock: clock.New(o.Host.Clock, o.MaxOffset), startedAt: o.Host.Clock.Now(), settings: newSettings(&o),
+	n := &Node{o: o, host: o.Host, startedAt: o.Host.Clock.Now(), settings: newSettings(&o),
 		ready: make(chan struct{}), failed: make(chan error, 1), drainEnd: make(chan struct{})}
 	n.zones = &zones{n: n}
 	if err := n.start(ctx); err != nil {
@@ -89,6 +91,12 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 }
 
 func (n *Node) start(ctx context.Context) (err error) {
+	source := n.o.Time
+	source.Host, source.MaxOffset, source.OnBroken = n.host, n.o.MaxOffset, n.fail
+	if n.time, err = truetime.Start(ctx, source); err != nil {
+		return err
+	}
+	n.clock = clock.NewFrom(n.time.Source(), n.host.Clock, n.o.MaxOffset)
 	n.gate = admission.New(admission.Options{Host: n.host, Slots: n.o.Slots, Load: n.o.Load})
 	n.settings.OnChange(func() { n.gate.SetEnabled(n.settings.Bool(setting.Admission)) })
 	eo := engine.Options{CacheBytes: n.o.CacheBytes, OnFatal: n.fail, Binary: n.o.Binary}
@@ -133,7 +141,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 		ServerTLS: n.o.PeerTLS, ClientTLS: n.o.PeerTLS,
 	})
 	// All that an earlier process of the node has read off its clock is before the bound that this one has waited for (server.SV2).
-	started := n.host.Clock.Now().UTC()
+	started := n.clock.Wall().UTC()
 	n.processAt = clock.Timestamp{Wall: started.UnixNano()}
 	self := cluster.Entry{StartedAt: started, Addr: n.o.AdvertiseAddr, SQLAddr: n.o.AdvertiseSQLAddr, HTTPAddr: n.o.HTTPAddr, Locality: n.o.Locality, Attributes: n.o.Attributes, Build: n.o.Version,
 		Versions: n.version.Said()}

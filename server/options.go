@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"meridian/admission"
+	"meridian/clock/truetime"
 	"meridian/cluster"
 	"meridian/host"
 	"meridian/probe"
@@ -37,6 +38,8 @@ type Options struct {
 	HTTPConnections, HTTPPerSource int
 	// MaxOffset bounds the difference between any two nodes' clocks; default clock.DefaultMaxOffset.
 	MaxOffset time.Duration
+	// Time says where the node's clock has its time from. The node sets Host, MaxOffset and OnBroken.
+	Time truetime.Options
 	// Cache is shared by the stores of one process; nil: the node's own, of CacheBytes.
 	Cache      *Cache
 	CacheBytes int64

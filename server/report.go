@@ -125,6 +125,6 @@ func (f *clusterFacts) Report(ctx context.Context, locks bool) virtual.Report {
 		}
 	}
 	slices.SortFunc(out.Sessions, func(a, b virtual.Activity) int { return int(a.PID) - int(b.PID) })
-	out.At = n.host.Clock.Now()
+	out.At = n.clock.Wall()
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"meridian/clock/truetime"
 	"meridian/cluster"
 	"meridian/console"
 	"meridian/host"
@@ -357,8 +358,8 @@ func (f *clusterFacts) Versions(ctx context.Context) (upgrade.View, error) {
 
 // Clocks implements virtual.Cluster.
 func (f *clusterFacts) Clocks() []virtual.ClockRow {
-	now, most := f.n.host.Clock.Now(), f.n.clock.MaxOffset()
-	out := []virtual.ClockRow{{Node: f.n.NodeID(), Max: most, Measured: now, State: "this node"}}
+	now, most := f.n.clock.Wall(), f.n.clock.MaxOffset()
+	out := []virtual.ClockRow{{Node: f.n.NodeID(), Max: most, Measured: now, State: "this node", Source: string(f.n.time.Kind()), Epsilon: f.n.time.Epsilon()}}
 	for _, o := range f.n.cluster.Offsets() {
 		row := virtual.ClockRow{Node: o.Node, Offset: o.Offset, Error: o.Error, Max: most, State: o.State}
 		if o.State != cluster.OffsetUnknown {
@@ -368,6 +369,9 @@ func (f *clusterFacts) Clocks() []virtual.ClockRow {
 	}
 	return out
 }
+
+// TimeSources implements virtual.Cluster.
+func (f *clusterFacts) TimeSources() []truetime.Master { return f.n.time.List() }
 
 // Ranges implements virtual.Cluster.
 func (f *clusterFacts) Ranges(ctx context.Context, start, end []byte) ([]virtual.RangeRow, error) {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -110,10 +111,10 @@ func (c *Clock) Error() time.Duration {
 	return s.wall.Add(s.elapsed(now)).Sub(now.Round(0))
 }
 
-// trueDuration is the true time that d of this clock takes.
+// trueDuration is the true time that d of this clock takes, rounded up: a sleep that ended before its time, after no time at all, would be repeated for ever.
 func (c *Clock) trueDuration(d time.Duration) time.Duration {
 	if r := c.state.Load().rate; r != 1 {
-		return time.Duration(float64(d) / r)
+		return time.Duration(math.Ceil(float64(d) / r))
 	}
 	return d
 }

@@ -406,7 +406,7 @@ func (t *Transport) wall() int64 {
 	if t.o.Clock == nil {
 		return 0
 	}
-	return t.o.Clock.Physical().Now().UnixNano()
+	return t.o.Clock.Wall().UnixNano()
 }
 
 func wallTime(ns int64) time.Time {

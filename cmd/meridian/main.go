@@ -41,7 +41,7 @@ func root() *cobra.Command {
 		Version:       version,
 	}
 	c.SetVersionTemplate(about)
-	c.AddCommand(newDemoCmd(), newStartCmd(), newInitCmd(), newSQLCmd(), newCertCmd(), newNodeCmd(), newUserCmd(), newUpgradeCmd(), newWorkloadCmd(),
+	c.AddCommand(newDemoCmd(), newStartCmd(), newInitCmd(), newSQLCmd(), newCertCmd(), newNodeCmd(), newUserCmd(), newUpgradeCmd(), newTimemasterCmd(), newWorkloadCmd(),
 		&cobra.Command{Use: "version", Short: "Print the version, the commit it was built from, and the Go that built it",
 			Run: func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), about) }})
 	return c

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"meridian/clock/truetime"
 	"meridian/cluster"
 	"meridian/host"
 	"meridian/host/machine"
@@ -30,6 +31,7 @@ type startFlags struct {
 	locality, attributes, certs                       string
 	insecure                                          bool
 	maxOffset                                         time.Duration
+	time                                              timeFlags
 	cache, memory, statement, total                   string
 	logLevel                                          string
 	watch                                             func() watched
@@ -66,6 +68,7 @@ begin with 'meridian init'. A node that has been in a cluster goes on where it s
 	fl.StringVar(&f.certs, "certs", defaultCerts, "directory of the certificates")
 	fl.BoolVar(&f.insecure, "insecure", false, "no TLS and no passwords: every client that reaches the node may do anything")
 	fl.DurationVar(&f.maxOffset, "max-offset", 500*time.Millisecond, "bound on the difference between any two nodes' clocks")
+	f.time.add(fl)
 	fl.StringVar(&f.cache, "cache", "", "block cache (default: a tenth of --max-memory, and at least 256MiB)")
 	fl.StringVar(&f.total, "max-memory", "", "memory of this process (default: that of the machine, or the limit of its control group)")
 	fl.StringVar(&f.memory, "max-sql-memory", sqlShare, "memory of all statements together, as a size or a percentage of --max-memory")
@@ -84,6 +87,10 @@ func runStart(ctx context.Context, f *startFlags) error {
 		return err
 	}
 	attributes, err := cluster.ParseAttributes(f.attributes)
+	if err != nil {
+		return err
+	}
+	source, err := f.time.options(f.maxOffset)
 	if err != nil {
 		return err
 	}
@@ -115,7 +122,7 @@ func runStart(ctx context.Context, f *startFlags) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	o := server.Options{
 		Dir: f.store, ListenAddr: f.listen, AdvertiseAddr: f.advertise, SQLAddr: f.sql, AdvertiseSQLAddr: f.advertiseSQL,
-		HTTPAddr: f.http, Join: f.join, Locality: locality, Attributes: attributes, Insecure: f.insecure, MaxOffset: f.maxOffset,
+		HTTPAddr: f.http, Join: f.join, Locality: locality, Attributes: attributes, Insecure: f.insecure, MaxOffset: f.maxOffset, Time: source,
 		CacheBytes: cache, SQLBytes: memory.sql, StatementBytes: statement, Version: version,
 	}
 	forTests := f.watch()
@@ -189,8 +196,12 @@ func banner(o server.Options, n *server.Node) {
 	if o.Insecure {
 		mode = "INSECURE: no TLS, no passwords"
 	}
-	fmt.Printf("meridian %s\n  security:  %s\n  store:     %s\n  locality:  %s\n  nodes:     %s (advertised as %s)\n  sql:       %s\n",
-		version, mode, o.Dir, o.Locality, n.Addr(), o.AdvertiseAddr, n.URL("root", "defaultdb"))
+	source := string(o.Time.Kind)
+	if o.Time.Kind == truetime.Masters {
+		source += ", " + strings.Join(o.Time.Masters, ", ")
+	}
+	fmt.Printf("meridian %s\n  security:  %s\n  store:     %s\n  locality:  %s\n  nodes:     %s (advertised as %s)\n  time:      %s\n  sql:       %s\n",
+		version, mode, o.Dir, o.Locality, n.Addr(), o.AdvertiseAddr, source, n.URL("root", "defaultdb"))
 	if o.HTTPAddr != "" {
 		fmt.Printf("  console:   http://%s/\n", n.HTTPAddr())
 	}

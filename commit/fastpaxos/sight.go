@@ -61,7 +61,7 @@ func (c *Client) sighted(rows []Row) (earlier []int) {
 
 // lately is the time of which versions are remembered.
 func (c *Client) lately() clock.Timestamp {
-	return clock.Timestamp{Wall: c.o.Clock.Physical().Now().Add(-sightTime).UnixNano()}
+	return clock.Timestamp{Wall: c.o.Clock.Wall().Add(-sightTime).UnixNano()}
 }
 
 func (s *sights) put(k string, one sight, now time.Duration) {

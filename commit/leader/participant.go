@@ -118,7 +118,7 @@ func (p *Participant) LeaseChanged(l lease.Lease, held bool) {
 		p.locks.Clear()
 		// The locks of an earlier leaseholder's table are older (I5), and older than this moment if the lease starts in the future (lease.RL5).
 		lost := l.Start
-		if p.o.Clock.Physical().Now().UnixNano() < lost.Wall {
+		if p.o.Clock.Wall().UnixNano() < lost.Wall {
 			lost = lost.Backward(p.o.Clock.Now())
 		}
 		p.locks.Lose(lost)

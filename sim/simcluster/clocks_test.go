@@ -71,7 +71,7 @@ func TestShowClusterClocks(t *testing.T) {
 			names = append(names, f.Name)
 		}
 		rows.Close()
-		if len(names) != 6 || names[0] != "node_id" || names[5] != "state" {
+		if len(names) != 8 || names[0] != "node_id" || names[5] != "state" || names[6] != "source" || names[7] != "epsilon" {
 			t.Errorf("SHOW CLUSTER CLOCKS: %v", names)
 		}
 	})

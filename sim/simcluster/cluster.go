@@ -14,6 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"meridian/clock"
+	"meridian/clock/truetime"
 	"meridian/cluster"
 	"meridian/commit/leader"
 	"meridian/commit/register"
@@ -41,6 +43,9 @@ type Options struct {
 	Probes *probe.Set
 	// MaxOffset between clocks; default 500 ms.
 	MaxOffset time.Duration
+	// TimeMasters, if not zero, is the number of time masters, in the regions by turns, from which all nodes have their time, so that their epsilons are
+	// a few milliseconds. Otherwise it is the machine's clock, within MaxOffset.
+	TimeMasters int
 	// Log receives all nodes' logs; nil: nowhere.
 	Log io.Writer
 	// RangeMaxBytes overrides the split size.
@@ -66,7 +71,9 @@ type Cluster struct {
 	o        Options
 	Network  *sim.Network
 	Machines []*sim.Machine
-	splits   atomic.Int64 // for Options.SplitsLast
+	// Masters are the machines of the time masters: machine i is "m<i+1>", and its master listens at TimeMaster(i).
+	Masters []*sim.Machine
+	splits  atomic.Int64 // for Options.SplitsLast
 
 	mu    sync.Mutex // guards the fields below; nothing is taken after it
 	nodes []*server.Node
@@ -128,6 +135,9 @@ func New(t testing.TB, o Options) *Cluster {
 				Name: name, Region: region, Zone: fmt.Sprintf("%s-%c", region, 'a'+z), Network: c.Network, Seed: o.Seed, Log: log}))
 		}
 	}
+	for i := range o.TimeMasters {
+		c.startMaster(i)
+	}
 	c.nodes = make([]*server.Node, len(c.Machines))
 	c.hosts = make([]*host.Host, len(c.Machines))
 	c.registers = make([]*register.Client, len(c.Machines))
@@ -138,6 +148,30 @@ func New(t testing.TB, o Options) *Cluster {
 	}
 	t.Cleanup(c.Stop)
 	return c
+}
+
+// masterBound is the error that a time master claims.
+const masterBound = 100 * time.Microsecond
+
+// TimeMaster is the address of time master i.
+func (c *Cluster) TimeMaster(i int) string { return "m" + strconv.Itoa(i+1) + ":123" }
+
+// startMaster starts time master i. Its reference is its machine's clock, which a test may set. It has the others for peers.
+func (c *Cluster) startMaster(i int) {
+	region := c.o.Regions.Names[i%len(c.o.Regions.Names)]
+	m := sim.NewMachine(sim.MachineOptions{Name: "m" + strconv.Itoa(i+1), Region: region, Zone: region + "-a", Network: c.Network, Seed: c.o.Seed})
+	h := m.Boot(context.Background())
+	c.t.Cleanup(h.Group.Stop)
+	o := truetime.ServerOptions{Host: h, Listen: c.TimeMaster(i), Source: clock.System{Clock: m.Clock, Bound: masterBound}}
+	for j := range c.o.TimeMasters {
+		if j != i {
+			o.Peers = append(o.Peers, c.TimeMaster(j))
+		}
+	}
+	if _, err := truetime.Serve(o); err != nil {
+		c.t.Fatal(err)
+	}
+	c.Masters = append(c.Masters, m)
 }
 
 // Boot starts node i on its machine, which must not run one.
@@ -211,6 +245,9 @@ func (c *Cluster) boot(i int, b version.Binary) error {
 	}
 	if c.o.Registers {
 		o.Protocols = server.Registry{register.Protocol: func(l server.Lent) server.Protocol { return c.register(i, l) }}
+	}
+	for j := range c.Masters {
+		o.Time.Kind, o.Time.Masters = truetime.Masters, append(o.Time.Masters, c.TimeMaster(j))
 	}
 	if c.o.Configure != nil {
 		c.o.Configure(i, &o)

@@ -47,7 +47,7 @@ func TestMetricsAreThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Configure: func(i int, o *server.Options) {
+		c := simcluster.Start(t, simcluster.Options{TimeMasters: 3, Log: logTo(), Configure: func(i int, o *server.Options) {
 			o.HTTPAddr = strings.TrimSuffix(o.ListenAddr, ":1") + ":8080"
 		}})
 		replicated(t, c, 3)

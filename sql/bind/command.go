@@ -361,7 +361,7 @@ func (b *builder) show(n *parse.Show) Statement {
 	case "TRANSACTION RETRIES":
 		return b.sub("SELECT kind, count, description FROM meridian_internal.retries", nil)
 	case "CLUSTER CLOCKS":
-		return b.sub("SELECT node_id, clock_offset, error, max_offset, measured_at, state FROM meridian_internal.clocks ORDER BY node_id", nil)
+		return b.sub("SELECT node_id, clock_offset, error, max_offset, measured_at, state, source, epsilon FROM meridian_internal.clocks ORDER BY node_id", nil)
 	case "JOBS":
 		return b.sub("SELECT job_id, job_type, description, status, fraction_completed, created, finished, error FROM meridian_internal.jobs ORDER BY created", nil)
 	case "SESSIONS", "QUERIES":

@@ -211,7 +211,7 @@ func jobID(k keys.Key) (ID, error) {
 
 func jobSpan() keys.Span { return keys.IndexSpan(catalog.JobsTableID, catalog.IndexID(1)) }
 
-func (r *Registry) now() int64 { return r.o.Host.Clock.Now().UnixNano() }
+func (r *Registry) now() int64 { return r.o.Clock.Wall().UnixNano() }
 
 // newID is a number that no other job has: a microsecond of the node's clock, each of which is used once, and the node's number. A cluster has
 // fewer than 1,024 nodes (cluster.Options.MaxNodes).

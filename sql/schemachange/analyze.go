@@ -91,7 +91,7 @@ func (e *Executor) Collect(ctx context.Context, t *catalog.Table, tx exec.KV, ho
 	if err != nil {
 		return nil, err
 	}
-	st := &catalog.Statistics{At: e.o.Host.Clock.Now().UnixNano(), Columns: map[catalog.ColumnID]catalog.ColumnStatistics{}}
+	st := &catalog.Statistics{At: e.o.Clock.Wall().UnixNano(), Columns: map[catalog.ColumnID]catalog.ColumnStatistics{}}
 	s := newSample(len(ordinals), e.o.Host.Dice)
 	row := make(types.Row, len(ordinals))
 	span := keys.IndexSpan(t.ID, t.Primary().ID)

@@ -295,7 +295,7 @@ func (c *change) reserve(t *catalog.Table) error {
 	spans := []keys.Span{keys.TableSpan(t.ID)}
 	if err := c.Catalog.Reserve(c.ctx, t, func(ctx context.Context, tx *txn.Txn) error {
 		_, err := c.o.Jobs.Create(ctx, tx, job.Spec{Type: jobRemove, Description: "ranges of " + t.Name + ", if its transaction fails",
-			Payload: removePayload{Spans: spans, Forget: []catalog.ID{t.ID}, Reserved: true}, After: c.o.Host.Clock.Now().Add(c.o.RemoveAfter)})
+			Payload: removePayload{Spans: spans, Forget: []catalog.ID{t.ID}, Reserved: true}, After: c.o.Clock.Wall().Add(c.o.RemoveAfter)})
 		return err
 	}); err != nil {
 		return err

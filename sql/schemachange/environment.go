@@ -50,11 +50,11 @@ func (e environment) RandomUUID() (u [16]byte) {
 }
 
 func (o *Options) scalarContext(ctx context.Context, info lease.Info, loc *time.Location) *scalar.Context {
-	now := o.Host.Clock.Now()
+	now := o.Clock.Wall()
 	if loc == nil {
 		loc = time.UTC
 	}
-	return &scalar.Context{Context: ctx, StatementTime: now, TxnTime: now, Clock: o.Host.Clock.Now,
+	return &scalar.Context{Context: ctx, StatementTime: now, TxnTime: now, Clock: o.Clock.Wall,
 		FollowerReadLag: closedts.ReadLag, Location: loc,
 		Env: environment{user: info.User, database: info.Database, path: info.SearchPath, dice: o.Host.Dice}}
 }

@@ -99,7 +99,7 @@ func (c *change) insure(t *catalog.Table, x *catalog.Index) error {
 	return c.o.DB.Run(c.ctx, txn.TxnOptions{Name: "index"}, func(ctx context.Context, tx *txn.Txn) error {
 		_, err := c.o.Jobs.Create(ctx, tx, job.Spec{Type: jobRemove, Description: "entries of an index of " + t.Name + ", if its transaction fails",
 			Payload: removePayload{Spans: []keys.Span{keys.IndexSpan(t.ID, x.ID)}, Table: t.ID, Index: x.ID},
-			After:   c.o.Host.Clock.Now().Add(c.o.RemoveAfter)})
+			After:   c.o.Clock.Wall().Add(c.o.RemoveAfter)})
 		return err
 	})
 }
@@ -182,7 +182,7 @@ func (e *Executor) plan(ctx context.Context, tx *txn.Txn, cat *lease.Txn) error 
 		gone.Pressed, after = true, min(after, PressedRemoveAfter)
 	}
 	_, err = e.o.Jobs.Create(ctx, tx, job.Spec{Type: jobRemove, Description: "data of " + strings.Join(slices.Compact(names), ", "),
-		Payload: gone, After: e.o.Host.Clock.Now().Add(after)})
+		Payload: gone, After: e.o.Clock.Wall().Add(after)})
 	return err
 }
 

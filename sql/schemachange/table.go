@@ -468,7 +468,7 @@ func (c *change) drop(id catalog.ID) {
 	if t.Temporary() {
 		c.clear(t) // removing rows from the session's memory does not fail
 	}
-	t.DropTime = c.o.Host.Clock.Now().UnixNano()
+	t.DropTime = c.o.Clock.Wall().UnixNano()
 	for i := range t.Foreign {
 		if t.Foreign[i].RefTable != t.ID {
 			unlink(c.Catalog, t, &t.Foreign[i])

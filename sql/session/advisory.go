@@ -64,7 +64,7 @@ func (o lockOwner) Taken() { o.s.tx.LookAnew() }
 func (o lockOwner) TurnOff(reason string) { o.s.replay.TurnOff(reason) }
 
 // Now implements advisory.Session.
-func (o lockOwner) Now() time.Time { return o.s.srv.Host.Clock.Now() }
+func (o lockOwner) Now() time.Time { return o.s.srv.Clock.Wall() }
 
 // Context implements advisory.Session.
 func (o lockOwner) Context() context.Context { return o.s.srv.Host.Group.Context() }

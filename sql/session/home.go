@@ -39,7 +39,7 @@ func (s *Session) homeOf() exec.Home {
 		return nil
 	}
 	past := s.tx.Historical() && (s.tx.Negotiated() ||
-		s.srv.Host.Clock.Now().UnixNano()-s.tx.ReadTimestamp().Wall >= int64(closedts.DefaultLag+closedts.DefaultInterval))
+		s.srv.Clock.Wall().UnixNano()-s.tx.ReadTimestamp().Wall >= int64(closedts.DefaultLag+closedts.DefaultInterval))
 	return &home{s: s, past: past, stays: make(map[catalog.ID]*region.Stay)}
 }
 

@@ -78,7 +78,7 @@ func (s *Session) readsClosed(p *plan.Plan) bool {
 		return true
 	}
 	return s.tx != nil && s.tx.Historical() &&
-		s.srv.Host.Clock.Now().UnixNano()-s.tx.ReadTimestamp().Wall >= int64(closedts.DefaultLag+closedts.DefaultInterval)
+		s.srv.Clock.Wall().UnixNano()-s.tx.ReadTimestamp().Wall >= int64(closedts.DefaultLag+closedts.DefaultInterval)
 }
 
 // limitRounds refuses a plan that is expected to take more wide-area rounds than the session allows.

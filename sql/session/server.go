@@ -138,7 +138,7 @@ func (s *Server) Open(ctx context.Context, c Client, out result.Results) (*Sessi
 		return nil, err
 	}
 	sess := &Session{srv: s, out: out, held: held{memory: memory.NewSession(s.Memory), perStatement: s.MemoryPerStatement},
-		identity: identity{client: c, authorized: c.User, acting: c.User, opened: s.Host.Clock.Now()}}
+		identity: identity{client: c, authorized: c.User, acting: c.User, opened: s.Clock.Wall()}}
 	sess.env.s, sess.params = sess, parameter.New(s.defaults, sess.memory)
 	sess.statements, sess.portals = portal.NewStatements(sess.memory), portal.NewPortals()
 	sess.computed = sess.computedSetting
@@ -197,7 +197,7 @@ func (s *Server) Verifier(user string) (verifier string, known bool) {
 	if u == nil {
 		return "", false
 	}
-	if u.Expires && u.ValidUntil < types.MicrosFromTime(s.Host.Clock.Now()) {
+	if u.Expires && u.ValidUntil < types.MicrosFromTime(s.Clock.Wall()) {
 		return "", true
 	}
 	return u.Verifier, true

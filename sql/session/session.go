@@ -609,7 +609,7 @@ func (s *Session) fillScalar(params []types.Datum) {
 	if s.replay.Replaying() {
 		start = s.replay.Step().At
 	}
-	s.scalarCtx = scalar.Context{StatementTime: start, TxnTime: s.txnStart, Clock: s.srv.Host.Clock.Now,
+	s.scalarCtx = scalar.Context{StatementTime: start, TxnTime: s.txnStart, Clock: s.srv.Clock.Wall,
 		FollowerReadLag: closedts.ReadLag, Location: s.location, Style: &s.style, Params: params, Env: &s.env}
 }
 
@@ -617,7 +617,7 @@ func (s *Session) fillScalar(params []types.Datum) {
 func (s *Session) textEnv() types.Env {
 	now := s.txnStart
 	if s.tx == nil {
-		now = s.srv.Host.Clock.Now()
+		now = s.srv.Clock.Wall()
 	}
 	return types.Env{Location: s.location, Style: &s.style, Now: now}
 }
@@ -646,18 +646,17 @@ func (s *Session) notice(n bind.Notice) {
 // beginStatement makes the context of one statement, which Cancel and statement_timeout end.
 func (s *Session) beginStatement(ctx context.Context, text string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	start := s.srv.Host.Clock.Now()
+	start, begun := s.srv.Clock.Wall(), s.srv.Host.Clock.Monotonic()
 	s.env.blocking = nil
 	s.active(cancel, text, start)
 	s.setIdleTimer(nil)
 	s.timer.watch(ctx, s.duration("statement_timeout"), cancel)
 	return ctx, func() {
 		s.env.giveBack(ctx)
-		end := s.srv.Host.Clock.Now()
-		s.idle(end, s.state.Block())
+		s.idle(s.srv.Clock.Wall(), s.state.Block())
 		cancel(nil)
 		s.endStatement()
-		s.srv.metrics.observe(end.Sub(start))
+		s.srv.metrics.observe(s.srv.Host.Clock.Monotonic() - begun)
 		s.armIdle()
 	}
 }

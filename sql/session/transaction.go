@@ -65,7 +65,7 @@ func (s *Session) openTxn(st txnstate.State, m txnstate.Modes) {
 	s.beginCatalog()
 	s.state.Begin(st, m)
 	s.leaderless = false
-	s.txnStart = s.srv.Host.Clock.Now()
+	s.txnStart = s.srv.Clock.Wall()
 	s.params.Begin()
 	s.replay.Forget()
 	s.env.before = nil

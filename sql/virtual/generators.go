@@ -31,7 +31,7 @@ func generators() map[string]generator {
 	for name, g := range map[string]generator{
 		"nodes": internalNodes, "ranges": internalRanges, "leases": internalLeases, "jobs": internalJobs,
 		"cluster_settings": internalSettings, "sessions": internalSessions, "statements": internalStatements, "retries": internalRetries,
-		"clocks": internalClocks, "lock_waits": internalLockWaits,
+		"clocks": internalClocks, "time_sources": internalTimeSources, "lock_waits": internalLockWaits,
 		"regions": internalRegions, "database_regions": internalDatabaseRegions, "super_regions": internalSuperRegions, "databases": internalDatabases,
 		"tables": internalTables, "enums": internalEnums, "index_columns": internalIndexColumns, "this_node": internalThisNode, "zones": internalZones, "partitions": internalPartitions,
 		"constraint_violations": internalViolations,

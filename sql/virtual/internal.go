@@ -187,7 +187,35 @@ func internalClocks(r *reading) error {
 			r.add("node_id", x.Node, "max_offset", x.Max, "state", x.State)
 			continue
 		}
-		r.add("node_id", x.Node, "clock_offset", x.Offset, "error", x.Error, "max_offset", x.Max, "measured_at", x.Measured, "state", x.State)
+		row := []any{"node_id", x.Node, "clock_offset", x.Offset, "error", x.Error, "max_offset", x.Max, "measured_at", x.Measured, "state", x.State}
+		if x.Source != "" {
+			row = append(row, "source", x.Source, "epsilon", x.Epsilon)
+		}
+		r.add(row...)
+	}
+	return nil
+}
+
+func internalTimeSources(r *reading) error {
+	if r.p.o.Cluster == nil {
+		return nil
+	}
+	for _, x := range r.p.o.Cluster.TimeSources() {
+		distance := "far"
+		if x.Near {
+			distance = "near"
+		}
+		row := []any{"address", x.Addr, "distance", distance, "state", x.State}
+		if !x.Asked.IsZero() {
+			row = append(row, "asked_at", x.Asked)
+		}
+		if x.Answered() {
+			row = append(row, "clock_offset", x.Offset, "delay", x.Delay, "root_distance", x.Distance)
+		}
+		if x.Err != nil {
+			row = append(row, "error", x.Err.Error())
+		}
+		r.add(row...)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"meridian/clock/truetime"
 	"meridian/kv"
 	"meridian/placement"
 	"meridian/sql/catalog"
@@ -135,6 +136,8 @@ type Cluster interface {
 	Statements() map[string]int64
 	// Clocks are the other nodes' clocks as this node has measured them, and its own.
 	Clocks() []ClockRow
+	// TimeSources are the time masters of this node.
+	TimeSources() []truetime.Master
 	// Versions are the versions of the cluster and of its nodes.
 	Versions(ctx context.Context) (upgrade.View, error)
 	// Retries counts the retries on this node.
@@ -157,6 +160,9 @@ type ClockRow struct {
 	Offset, Error, Max time.Duration
 	Measured           time.Time // zero: never
 	State              string
+	// Source is where the answering node has its time from, and Epsilon how uncertain that is; other nodes' are not known (empty).
+	Source  string
+	Epsilon time.Duration
 }
 
 // RetryRow counts one kind of retry.

@@ -91,7 +91,7 @@ func (m *Manager) AddChanges(ctx context.Context, id catalog.ID, rows int64) (to
 // Collector claims the right to collect statistics without having been asked, which one node of the cluster has at a time, until
 // it gives it back, with a time of zero, or the time has come. It reports whether this node has the right now.
 func (m *Manager) Collector(ctx context.Context, until time.Duration) (ours bool, err error) {
-	node, now := m.o.NodeID(), m.o.Host.Clock.Now().UnixNano()
+	node, now := m.o.NodeID(), m.o.Clock.Wall().UnixNano()
 	err = m.o.DB.Run(ctx, txn.TxnOptions{Name: "collector"}, func(ctx context.Context, tx *txn.Txn) error {
 		v, err := tx.Get(ctx, collectorKey(), kv.NoLock, kv.Block)
 		if err != nil {

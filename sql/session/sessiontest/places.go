@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"meridian/clock/truetime"
 	"meridian/placement"
 	"meridian/sql/virtual"
 	"meridian/upgrade"
@@ -30,6 +31,7 @@ func (p places) Report(context.Context, bool) virtual.Report             { retur
 func (p places) Nodes(context.Context) ([]virtual.NodeRow, error)        { return p.nodes, nil }
 func (p places) Statements() map[string]int64                            { return nil }
 func (p places) Clocks() []virtual.ClockRow                              { return nil }
+func (p places) TimeSources() []truetime.Master                          { return nil }
 func (p places) Versions(context.Context) (upgrade.View, error)          { return upgrade.View{}, nil }
 func (p places) Retries() []virtual.RetryRow                             { return nil }
 func (p places) Violations(context.Context) ([]virtual.Violation, error) { return nil, nil }
