@@ -30,6 +30,7 @@
 //	Appends     transactions on lists: every cycle of dependencies, by name, from dirty write to write skew
 //	Values      transactions on registers: the same, as far as the order of versions is known; lost updates
 //	Messages    chains of transactions whose clients told each other: later ones are not seen without earlier ones
+//	Stamps      commit timestamps are in the order of time
 //	Registers   single keys: read, write, compare-and-set; linearizable (I4), by porcupine's search; by intervals if each
 //	            value is written once
 //	Set         additions of distinct elements: those that were OK exist, those that Failed do not, and no others

@@ -1,7 +1,9 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -90,6 +92,38 @@ func Messages(txns []*Txn, messages []Message, stamps map[*Txn]Stamp) error {
 					}
 				}
 			}
+		}
+	}
+	return nil
+}
+
+// Stamps checks that commit timestamps are in the order of time (Spanner §4.1.2): a transaction that was called after another one had
+// returned has the later timestamp. It looks at transactions that were acknowledged, or whose outcome is unknown and of which there is a timestamp.
+func Stamps(txns []*Txn, stamps map[*Txn]Stamp) error {
+	var called, ended []*Txn
+	for _, t := range txns {
+		if stamps[t] == 0 || t.Outcome == Failed || t.Past {
+			continue
+		}
+		called = append(called, t)
+		if t.Outcome == OK {
+			ended = append(ended, t)
+		}
+	}
+	slices.SortStableFunc(called, func(a, b *Txn) int { return cmp.Compare(a.Call, b.Call) })
+	slices.SortStableFunc(ended, func(a, b *Txn) int { return cmp.Compare(a.Return, b.Return) })
+	var latest *Txn // of those that had returned
+	n := 0
+	for _, t := range called {
+		for n < len(ended) && ended[n].Return < t.Call {
+			if latest == nil || stamps[ended[n]] > stamps[latest] {
+				latest = ended[n]
+			}
+			n++
+		}
+		if latest != nil && stamps[latest] >= stamps[t] {
+			return &Violation{Checker: "stamps", Text: fmt.Sprintf("%s returned before %s was called, and its commit timestamp %d is not below %d\n  %s\n  %s",
+				latest.Name(), t.Name(), stamps[latest], stamps[t], latest, t)}
 		}
 	}
 	return nil

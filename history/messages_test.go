@@ -73,3 +73,35 @@ func TestMessagesAreTime(t *testing.T) {
 		t.Errorf("%d of 50000 histories break a message", found)
 	}
 }
+
+// TestStamps: commit timestamps in the order of time, and not; by the definition, of all pairs, in random histories.
+func TestStamps(t *testing.T) {
+	bad := 0
+	for seed := range uint64(5_000) {
+		dice := rand.New(rand.NewPCG(seed, 0x57a))
+		txns := small(dice, false)
+		stamps := map[*Txn]Stamp{}
+		for i, x := range txns {
+			if dice.IntN(8) > 0 {
+				stamps[x] = Stamp(10*i + 1 + dice.IntN(25))
+			}
+		}
+		good := true
+		for _, a := range txns {
+			for _, b := range txns {
+				if a.Outcome == OK && b.Outcome != Failed && !a.Past && !b.Past && a.Return < b.Call && stamps[a] != 0 && stamps[b] != 0 && stamps[a] >= stamps[b] {
+					good = false
+				}
+			}
+		}
+		if err := Stamps(txns, stamps); (err == nil) != good {
+			t.Fatalf("seed %d: %v%s\n%v", seed, err, shown(txns), stamps)
+		}
+		if !good {
+			bad++
+		}
+	}
+	if bad < 200 || bad > 4_000 {
+		t.Errorf("%d of 5000 are bad", bad)
+	}
+}
