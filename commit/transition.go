@@ -97,7 +97,7 @@ const (
 //
 // A PushTimestamp always wins against a pending transaction: it costs the pushee a refresh, while making a reader
 // wait for a writer would cost the reader everything (CRDB'20 §3.3 lets reads push likewise). A PushAbort wins only
-// against the dead, or by force. A staging transaction is not pushed before it is recovered, by a forced PushAbort as if its coordinator were dead: it may be committed. By a PushTouch with
+// against the dead, by force, or if it wounds. A staging transaction is not pushed before it is recovered, by a forced PushAbort as if its coordinator were dead: it may be committed. By a PushTouch with
 // force, its pusher recovers it.
 func Push(stored *Record, req *kv.PushTxnRequest, now clock.Timestamp) (*Record, PushOutcome) {
 	r := stored
@@ -116,7 +116,7 @@ func Push(stored *Record, req *kv.PushTxnRequest, now clock.Timestamp) (*Record,
 		return r, PushRecover
 	case r.Status == kv.Staging:
 		return r, PushWait
-	case r.Expired(now) || req.Force && req.Kind != kv.PushTimestamp:
+	case r.Expired(now) || req.Force && req.Kind != kv.PushTimestamp || wounds(req, r):
 		c := *r
 		c.Status = kv.Aborted
 		c.Heartbeat = c.Heartbeat.Forward(now)
@@ -127,6 +127,16 @@ func Push(stored *Record, req *kv.PushTxnRequest, now clock.Timestamp) (*Record,
 		return &c, PushStore
 	}
 	return r, PushWait
+}
+
+// wounds reports whether a push is that of an externally consistent transaction that wants a lock of a younger one (leader.P27).
+func wounds(req *kv.PushTxnRequest, r *Record) bool {
+	if req.Kind != kv.PushAbort || req.Pusher == nil || !req.Pusher.External() {
+		return false
+	}
+	pushee := r.TxnMeta
+	pushee.Born = pushee.Born.Forward(req.Pushee.Born) // the record may be of the time before
+	return pushee.External() && req.Pusher.Older(&pushee)
 }
 
 // Finish applies what a recovery found. If the result equals stored, there is nothing to store: the transaction

@@ -133,6 +133,9 @@ func TableKey[T ~uint32](table T) Key {
 	return encoding.AppendUint(TablePrefix[:1:1], uint64(table), encoding.Ascending)
 }
 
+// OfUser reports whether a key is one of a table's.
+func OfUser(k Key) bool { return len(k) > 0 && k[0] == TablePrefix[0] }
+
 // TableSpan is all keys of a table.
 func TableSpan[T ~uint32](table T) Span {
 	p := TableKey(table)

@@ -73,6 +73,7 @@ func (m *TxnMeta) AppendFields(b []byte) []byte {
 	b = wire.Uint(b, 11, uint64(m.Attempt))
 	b = wire.Uint(b, 13, uint64(m.Isolation))
 	b = wire.Int(b, 15, int64(m.Priority))
+	b = wire.Timestamp(b, 17, m.Born)
 	return wire.Uint(b, 2, uint64(m.Gateway))
 }
 
@@ -98,6 +99,8 @@ func ReadTxnMeta(r *wire.Reader, t *TxnMeta) {
 			t.Isolation = Isolation(r.Enum(uint8(ReadCommitted)))
 		case 15:
 			t.Priority = r.Int32()
+		case 17:
+			t.Born = r.Timestamp()
 		default:
 			r.Refuse()
 		}

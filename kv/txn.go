@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
 
@@ -67,6 +68,20 @@ type TxnMeta struct {
 	Priority     int32
 	Isolation    Isolation
 	Gateway      NodeID
+	// Born, if not zero, says that the transaction is externally consistent (Spanner §4), and when its first attempt began: of two that
+	// want the same lock the older one goes first (leader.P27).
+	Born clock.Timestamp
+}
+
+// External reports whether the transaction is externally consistent.
+func (m *TxnMeta) External() bool { return !m.Born.IsZero() }
+
+// Older reports whether an externally consistent transaction began before another one.
+func (m *TxnMeta) Older(o *TxnMeta) bool {
+	if m.Born != o.Born {
+		return m.Born.Less(o.Born)
+	}
+	return bytes.Compare(m.ID[:], o.ID[:]) < 0
 }
 
 // Txn is a transaction as a batch carries it to a range, and as the answer carries it back.

@@ -34,6 +34,8 @@ const (
 	LoadSplitThreshold
 	// UpgradeAutomatic says whether an upgrade is finalised as soon as all nodes run the new binary.
 	UpgradeAutomatic
+	// ExternalConsistency says whether new databases are externally consistent.
+	ExternalConsistency
 	count
 )
 
@@ -74,6 +76,8 @@ var table = [count]Setting{
 		About: "whether a range with many requests is split at a key that halves them"},
 	LoadSplitThreshold: {Name: "kv.range_split.by_load.threshold", Kind: Int, Default: 2500, Min: 10, Max: math.MaxInt32,
 		About: "requests per second from which a range is split by load"},
+	ExternalConsistency: {Name: "sql.defaults.external_consistency", Kind: Bool, Default: 0,
+		About: "whether databases that are made from now on are externally consistent"},
 	UpgradeAutomatic: {Name: "upgrade.automatic", Kind: Bool, Default: 0,
 		About: "whether an upgrade is finalized as soon as all nodes run the new binary; from then on there is no way back to the earlier one"},
 }

@@ -52,8 +52,12 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		t.dropLoads(true)
 		db.cleanup(later)
 		db.metrics.ReadOnlyCommits.Add(1)
+		if t.external.whole {
+			return nil // leader.P28 has waited for what it has seen
+		}
 		return t.commitWait(ctx, t.core.Txn().ReadTimestamp)
 	}
+	t.startExternal()
 	t.core.SetTrigger(trigger)
 	if err := t.locateWrites(ctx); err != nil {
 		return err
@@ -82,7 +86,7 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		now = db.o.Clock.Now()
 		t.leader.HeldInRange(one && db.o.Ranges.OneRange(t.leader.HeldBounds(t.core.WriteBounds())))
 	}
-	if db.o.Ranges != nil && t.core.MayCommitInOnePhase() && len(t.flights) == 0 && !t.elsewhere() && (t.leader.Ahead() || t.aged()) {
+	if db.o.Ranges != nil && t.core.MayCommitInOnePhase() && len(t.flights) == 0 && !t.elsewhere() && (t.leader.Ahead() || t.aged() || t.External()) {
 		if first, last, ok := t.leader.ReadBounds(t.core.WriteBounds()); ok {
 			t.leader.Carry(db.o.Ranges.OneRange(first, last))
 		}
@@ -172,19 +176,18 @@ func (t *Txn) aged() bool {
 	return t.db.o.Clock.Now().Wall-t.core.Txn().MinTimestamp.Wall > int64(carryAfter)
 }
 
-// commitWait (txn.TX8) returns when the gateway's clock has passed the timestamps at which the transaction has written or read: from then
+// commitWait (txn.TX8, txn.TX12) returns when the gateway's clock has passed the timestamps at which the transaction has written or read: from then
 // on every transaction that begins anywhere finds them at or below its own timestamp, or uncertain (CRDB'22 §6.2). Only timestamps of the
 // future need a wait. The locks are being released meanwhile. The transaction has committed, so it can't be cancelled any more: the wait,
 // which is as long as a timestamp can lie in the future, ends early only if the node stops.
 func (t *Txn) commitWait(ctx context.Context, at clock.Timestamp) error {
-	c := t.db.o.Clock
-	if t.core.Historical() || c.Passed(at) {
+	if t.core.Historical() || t.committedPast(at) {
 		return nil
 	}
 	id := t.core.Txn().ID
 	defer admission.Block(ctx, binary.LittleEndian.Uint64(id[:])).Resume()
 	start := t.db.o.Host.Clock.Monotonic()
-	err := c.AwaitPast(t.db.o.Host.Group.Context(), at)
+	err := t.awaitCommitted(t.db.o.Host.Group.Context(), at)
 	t.db.metrics.CommitWaits.Add(1)
 	t.db.metrics.CommitWaitNanos.Add(int64(t.db.o.Host.Clock.Monotonic() - start))
 	if err != nil {

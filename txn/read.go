@@ -28,6 +28,7 @@ func (t *Txn) Get(ctx context.Context, key keys.Key, lock kv.LockStrength, wait 
 	if err := t.usable(); err != nil {
 		return nil, err
 	}
+	lock = t.plain(key, lock)
 	own, mine := t.core.Buffered(key)
 	if mine && !(t.hold && lock != kv.NoLock) {
 		return own, nil
@@ -92,6 +93,9 @@ func (t *Txn) GetMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, 
 	if err := t.usable(); err != nil {
 		return nil, err
 	}
+	if len(ks) > 0 {
+		lock = t.plain(ks[0], lock)
+	}
 	return t.getMany(ctx, ks, t.readOptions(lock, wait))
 }
 
@@ -108,6 +112,9 @@ func (t *Txn) GetMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, 
 func (t *Txn) GetFound(ctx context.Context, ks []keys.Key, enough int, lock kv.LockStrength, wait kv.WaitPolicy) ([][]byte, error) {
 	if err := t.usable(); err != nil {
 		return nil, err
+	}
+	if len(ks) > 0 {
+		lock = t.plain(ks[0], lock)
 	}
 	o := t.readOptions(lock, wait)
 	o.Enough = enough
@@ -131,6 +138,9 @@ func (t *Txn) GetFound(ctx context.Context, ks []keys.Key, enough int, lock kv.L
 func (t *Txn) GetRows(ctx context.Context, ks []keys.Key, enough int, recipe []byte, lock kv.LockStrength) (values [][]byte, rows []kv.KeyValue, err error) {
 	if err := t.usable(); err != nil {
 		return nil, nil, err
+	}
+	if len(ks) > 0 {
+		lock = t.plain(ks[0], lock)
 	}
 	o := ReadOptions{Enough: enough}
 	anchored := lock == kv.NoLock || len(ks) == 1 || enough == 1 || t.core.Txn().Anchor != nil
@@ -236,6 +246,7 @@ func (t *Txn) Scan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resu
 	if err := t.usable(); err != nil {
 		return nil, nil, err
 	}
+	o.Lock = t.plain(o.Span.Start, o.Lock)
 	s := keys.Span{Start: o.Span.Start, End: o.Span.Stop()}
 	if s.End.Compare(s.Start) <= 0 {
 		return nil, nil, nil
@@ -317,6 +328,7 @@ func (t *Txn) ScanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([
 	if len(spans) == 0 {
 		return nil, nil
 	}
+	o.Lock = t.plain(spans[0].Start, o.Lock)
 	if t.load.flight != nil {
 		rows, done, err := t.scanLoaded(ctx, spans, o)
 		if done || err != nil {

@@ -70,9 +70,11 @@ type Txn struct {
 	leader coordinator.Coordinator
 	others *others // nil until it meets a range of another protocol than the leader's
 
-	trace  bool
-	served []kv.Served
-	hold   bool // locks are kept until the end, or it does not commit (HoldLocks)
+	trace    bool
+	served   []kv.Served
+	external external
+
+	hold bool // locks are kept until the end, or it does not commit (HoldLocks)
 
 	reading reading // until it ends
 

@@ -23,7 +23,8 @@ type evaluation struct {
 	replicated replicated
 	room       room
 	resp       *kv.BatchResponse
-	hasOwn     bool // the transaction, which commits in one phase, has a record
+	newest     clock.Timestamp // that reads have seen
+	hasOwn     bool            // the transaction, which commits in one phase, has a record
 	narrowed   narrowed
 }
 
@@ -129,6 +130,7 @@ func (ev *evaluation) open(onePhase bool) {
 // discard closes the evaluation's batch.
 func (ev *evaluation) discard() {
 	if ev.batch != nil {
+		ev.newest = ev.w.Seen
 		ev.p.o.putWriter(ev.w)
 		ev.batch.Close()
 		ev.w, ev.batch = nil, nil

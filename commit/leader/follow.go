@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"context"
+
 	"meridian/clock"
 	"meridian/kv"
 	"meridian/storage/mvcc"
@@ -17,9 +19,9 @@ func staleAt(b *kv.Batch) clock.Timestamp {
 }
 
 // follow serves a batch of stale reads from the applied state of this replica. It takes no latches and does not enter the timestamp cache:
-// the leaseholder writes nothing at or below its closed timestamp. It never waits; if it meets an intent, the leaseholder has to find out
+// the leaseholder writes nothing at or below its closed timestamp. It waits for nothing but leader.P28; if it meets an intent, the leaseholder has to find out
 // the outcome of its transaction.
-func (p *Participant) follow(b *kv.Batch) (*kv.BatchResponse, error) {
+func (p *Participant) follow(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
 	at := staleAt(b)
 	q := p.o.request(p, b)
 	defer p.o.putRequest(q)
@@ -45,7 +47,7 @@ func (p *Participant) follow(b *kv.Batch) (*kv.BatchResponse, error) {
 	switch x := err.(type) {
 	case nil:
 		p.o.Metrics.FollowerReads.Add(1)
-		return q.answer(nil), nil
+		return p.awaitSeen(ctx, b, q.evaluation.newest, q.answer(nil), nil)
 	case *mvcc.LockConflictError:
 		p.o.Metrics.FollowerConflicts.Add(1)
 		for i := range x.Intents {
@@ -75,6 +77,7 @@ func (ev *evaluation) readView() error {
 		}
 		ev.resp.Responses = append(ev.resp.Responses, one)
 	}
+	ev.newest = rd.Seen
 	if cerr := ev.p.o.putReader(rd); err == nil {
 		err = cerr
 	}

@@ -3,6 +3,7 @@ package leader
 import (
 	"context"
 
+	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/storage/mvcc"
@@ -16,8 +17,8 @@ type pointAnswer struct {
 }
 
 // get is the fast path of one plain Get: leader.P1's three steps, and a single allocation in addition to the value's. In all other cases it
-// returns errAgain, and the batch takes the ordinary path.
-func (p *Participant) get(ctx context.Context, b *kv.Batch, r *kv.GetRequest) (*kv.BatchResponse, error) {
+// returns errAgain, and the batch takes the ordinary path. newest is the version that it has seen.
+func (p *Participant) get(ctx context.Context, b *kv.Batch, r *kv.GetRequest) (_ *kv.BatchResponse, newest clock.Timestamp, _ error) {
 	reading := p.o.Clock.Read()
 	now := reading.Now
 	o := mvcc.ReadOptions{Txn: b.Txn, ReadSeq: b.ReadSeq}
@@ -30,31 +31,32 @@ func (p *Participant) get(ctx context.Context, b *kv.Batch, r *kv.GetRequest) (*
 	gen := p.gate.enter()
 	defer p.gate.leave(gen)
 	if _, ok := p.r.CheckLease(o.Timestamp); !ok {
-		return nil, errAgain
+		return nil, newest, errAgain
 	}
 	p.serves(o.Timestamp, now)
 	p.o.Cache.Add(r.Key, o.Timestamp, id)
 	if waited, err := p.latches.WaitRead(ctx, keys.Span{Start: r.Key}, o.Timestamp); err != nil {
-		return nil, err
+		return nil, newest, err
 	} else if waited {
 		p.o.Metrics.LatchWaits.Add(1)
 	}
 	o.NoLocks = p.noEntries()
 	if !o.NoLocks && b.Txn != nil && len(b.Txn.Anchor) > 0 {
-		return nil, errAgain // own intents have to be latched (leader.P2)
+		return nil, newest, errAgain // own intents have to be latched (leader.P2)
 	}
 	o.Uncertainty = p.uncertainty(b, b.Txn, reading)
 	rd := p.o.reader(p.o.Engine)
 	rd.Table = &p.held
 	v, err := rd.Get(r.Key, &o)
+	newest = rd.Seen
 	if cerr := p.o.putReader(rd); err == nil {
 		err = cerr
 	}
 	if err != nil {
-		return nil, errAgain
+		return nil, newest, errAgain
 	}
 	if err := p.checkServed(b, o.Timestamp); err != nil {
-		return nil, err
+		return nil, newest, err
 	}
 	p.o.Metrics.Reads.Add(1)
 	a := &pointAnswer{get: kv.GetResponse{Value: v.Bytes, Timestamp: v.Timestamp}}
@@ -66,5 +68,5 @@ func (p *Participant) get(ctx context.Context, b *kv.Batch, r *kv.GetRequest) (*
 	if b.Trace {
 		a.resp.Served = []kv.Served{{Range: p.r.RangeID(), Node: p.r.NodeID()}}
 	}
-	return &a.resp, nil
+	return &a.resp, newest, nil
 }

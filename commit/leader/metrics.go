@@ -21,6 +21,8 @@ type Metrics struct {
 	PushWaits            atomic.Int64 // pushes that waited at a record here
 	Expired              atomic.Int64 // transactions aborted because their coordinator was gone
 	Deadlocks            atomic.Int64
+	Wounded              atomic.Int64 // transactions that older ones have aborted (leader.P27)
+	SeenWaits            atomic.Int64 // answers that waited until what they tell was in the past (leader.P28)
 	Recoveries           atomic.Int64
 	OnePhaseCommits      atomic.Int64
 	Commits              atomic.Int64 // with a record or intents

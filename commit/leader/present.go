@@ -49,7 +49,7 @@ func (p *Participant) present(ctx context.Context, b *kv.Batch) (*kv.BatchRespon
 				q.forward(u.RetryAt)
 				continue
 			}
-			return q.presented(err, closed)
+			return q.presented(ctx, err, closed)
 		}
 		clk := p.o.Clock.Physical()
 		if began == 0 {
@@ -71,7 +71,7 @@ func (p *Participant) present(ctx context.Context, b *kv.Batch) (*kv.BatchRespon
 }
 
 // presented makes the answer of a read that was evaluated.
-func (q *request) presented(err error, closed clock.Timestamp) (*kv.BatchResponse, error) {
+func (q *request) presented(ctx context.Context, err error, closed clock.Timestamp) (*kv.BatchResponse, error) {
 	p := q.p
 	if err == nil {
 		err = p.checkServed(q.b, q.readAt())
@@ -83,7 +83,7 @@ func (q *request) presented(err error, closed clock.Timestamp) (*kv.BatchRespons
 		p.o.Probes.Reached(ProbePresent)
 		resp := q.answer(nil)
 		resp.Leads = true
-		return resp, nil
+		return p.awaitSeen(ctx, q.b, q.evaluation.newest, resp, nil)
 	case *mvcc.LockConflictError:
 		p.o.Metrics.FollowerConflicts.Add(1)
 		return nil, &kv.NotClosedError{Range: p.r.RangeID(), Closed: closed, Intent: true}

@@ -201,7 +201,15 @@ func (q *request) pushOnce(ctx context.Context, wait **pushWait) (rec *commit.Re
 		return rec, outcome, nil
 	}
 	if rec.Status == kv.Aborted {
-		p.o.Metrics.Expired.Add(1)
+		pushee := stored
+		if pushee == nil {
+			pushee = &commit.Record{TxnMeta: r.Pushee}
+		}
+		if pushee.Expired(q.now) || r.Force {
+			p.o.Metrics.Expired.Add(1)
+		} else {
+			p.o.Metrics.Wounded.Add(1)
+		}
 		p.o.Probes.Reached(probePushAborts)
 		if stored == nil {
 			p.o.Probes.Reached(probePushNoRecord)

@@ -112,6 +112,7 @@ func (q *request) readLatched(latched bool) error {
 	rd := p.o.reader(p.o.Engine)
 	rd.Table = &p.held
 	err := q.evaluation.readAll(rd, latched)
+	q.evaluation.newest = rd.Seen
 	if cerr := p.o.putReader(rd); err == nil {
 		err = cerr
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"meridian/clock"
 	"meridian/kv"
 )
 
@@ -78,7 +79,7 @@ func (p *Participant) serve(ctx context.Context, b *kv.Batch) (*kv.BatchResponse
 	switch b.Consistency {
 	case kv.Stale:
 		if _, ok := p.r.CheckLease(staleAt(b)); !ok {
-			return p.follow(b)
+			return p.follow(ctx, b)
 		}
 	case kv.Present:
 		if _, ok := p.r.CheckLease(staleAt(b)); !ok {
@@ -87,8 +88,8 @@ func (p *Participant) serve(ctx context.Context, b *kv.Batch) (*kv.BatchResponse
 	}
 	if len(b.Requests) == 1 && b.Consistency != kv.Inconsistent {
 		if get, ok := b.Requests[0].(*kv.GetRequest); ok && get.Lock == kv.NoLock {
-			if resp, err := p.get(ctx, b, get); err != errAgain {
-				return resp, err
+			if resp, newest, err := p.get(ctx, b, get); err != errAgain {
+				return p.awaitSeen(ctx, b, newest, resp, err)
 			}
 		}
 	}
@@ -106,9 +107,25 @@ func (p *Participant) serve(ctx context.Context, b *kv.Batch) (*kv.BatchResponse
 	if err == nil && q.txn == nil && b.Timestamp.IsZero() && q.now.Less(q.at) {
 		err = p.o.Clock.AwaitPast(ctx, q.at) // leader.P23
 	}
+	if q.end == nil && err == nil {
+		resp, err = p.awaitSeen(ctx, b, q.evaluation.newest, resp, nil)
+	}
 	p.locks.Finish(&q.locking.guard)
 	p.o.putRequest(q)
 	return resp, err
+}
+
+// awaitSeen returns the answer to an externally consistent transaction's reads when the newest version that they have seen is certainly in the past
+// (leader.P28).
+func (p *Participant) awaitSeen(ctx context.Context, b *kv.Batch, newest clock.Timestamp, resp *kv.BatchResponse, err error) (*kv.BatchResponse, error) {
+	if err != nil || b.Txn == nil || !b.Txn.External() || newest.IsZero() || p.o.Clock.TrueTime().After(newest) {
+		return resp, err
+	}
+	p.o.Metrics.SeenWaits.Add(1)
+	if err := p.o.Clock.AwaitAfter(ctx, newest); err != nil {
+		return nil, err
+	}
+	return resp, nil
 }
 
 // errAgain is the result of an evaluation that has to be repeated.

@@ -180,7 +180,13 @@ func (l *locking) wait(ctx context.Context, w lock.Wait) error {
 
 // relies reports whether the push of an earlier request in the queue is enough (leader.P6).
 func (x *waiter) relies(w *lock.Wait) bool {
-	return !w.Front && !x.wanted && x.l.txn != nil && len(x.l.txn.Anchor) > 0
+	return !w.Front && !x.wanted && x.l.txn != nil && len(x.l.txn.Anchor) > 0 && !x.wounds(w)
+}
+
+// wounds reports whether the request's push ends the holder (leader.P27).
+func (x *waiter) wounds(w *lock.Wait) bool {
+	t := x.l.txn
+	return t != nil && t.External() && w.Holder.External() && !w.Read && t.Older(&w.Holder)
 }
 
 // arm sets the timer to the next action, at the latest to the request's own check.

@@ -91,7 +91,7 @@ func (c *Core) begin(id kv.TxnID, r clock.Reading) {
 	again := !c.txn.ID.IsZero()
 	c.txn = kv.Txn{
 		TxnMeta: kv.TxnMeta{
-			ID: id, WriteTimestamp: now, MinTimestamp: now, Priority: o.Priority, Isolation: c.level, Gateway: o.Gateway,
+			ID: id, WriteTimestamp: now, MinTimestamp: now, Priority: o.Priority, Isolation: c.level, Gateway: o.Gateway, Born: c.txn.Born,
 		},
 		ReadTimestamp:    now,
 		UncertaintyLimit: r.Latest,
@@ -175,6 +175,20 @@ func (c *Core) ForwardRead(to clock.Timestamp) {
 func (c *Core) Move(to clock.Timestamp) {
 	c.txn.ReadTimestamp = c.txn.ReadTimestamp.Forward(to)
 	c.txn.WriteTimestamp = c.txn.WriteTimestamp.Forward(c.txn.ReadTimestamp)
+	c.snap = nil
+}
+
+// BeExternal makes the transaction externally consistent, and all of its later attempts. It is as old as its present attempt.
+func (c *Core) BeExternal() {
+	if c.txn.Born.IsZero() {
+		c.txn.Born, c.snap = c.txn.MinTimestamp, nil
+	}
+}
+
+// ReadPast fixes the snapshot of a transaction that has read nothing at a time that is not before any commit which has been answered: nothing is uncertain there.
+func (c *Core) ReadPast(at clock.Timestamp) {
+	c.txn.ReadTimestamp, c.txn.UncertaintyLimit = at, at
+	c.txn.WriteTimestamp = c.txn.WriteTimestamp.Forward(at)
 	c.snap = nil
 }
 

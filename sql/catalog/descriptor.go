@@ -97,6 +97,19 @@ type InitialSetting struct {
 	Value    string
 }
 
+// ExternalConsistency is the setting, of a session or a database, by which transactions are externally consistent. Of a database it is also a property of its tables.
+const ExternalConsistency = "external_consistency"
+
+// External reports whether the database is declared externally consistent.
+func (d *Database) External() bool {
+	for _, s := range d.Settings {
+		if s.Database == 0 && s.Name == ExternalConsistency {
+			return s.Value == "on"
+		}
+	}
+	return false
+}
+
 // WithSetting is a list of settings with one set, or, if value is nil, without it. An empty name takes out all of the database's.
 func WithSetting(list []InitialSetting, database ID, name string, value *string) []InitialSetting {
 	var out []InitialSetting
@@ -215,6 +228,8 @@ type Table struct {
 	// Zone is from ALTER TABLE ... CONFIGURE ZONE.
 	Zone     *ZoneConfig `json:",omitempty"`
 	Protocol CommitProtocol
+	// External says that transactions which use the table are externally consistent, as its database says (ExternalConsistency).
+	External bool `json:",omitempty"`
 	// Reprotocol says that some ranges of the table may have the protocol still that it had before.
 	Reprotocol bool `json:",omitempty"`
 	// Ballots and Gamma are the policy of a table with the protocol fast_paxos, as far as it says one; see BallotPolicy.

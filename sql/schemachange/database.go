@@ -52,6 +52,7 @@ func (c *change) createDatabase(s *bind.CreateDatabase) error {
 	if err := c.giveRegions(db, s.Regions); err != nil {
 		return err
 	}
+	c.externalDefault(db)
 	c.hook()
 	c.Catalog.New(lease.Descriptor{Database: db})
 	for _, d := range lease.PublicSchema(id, public) {
@@ -154,7 +155,11 @@ func (c *change) alterDatabase(s *bind.AlterDatabase) error {
 		}
 		d := c.Catalog.Database(db.ID)
 		name, value := initialSetting(s.Set, s.Reset)
+		was := d.External()
 		d.Settings = catalog.WithSetting(d.Settings, 0, name, value)
+		if d.External() != was {
+			return c.setExternal(d)
+		}
 	default:
 		return c.mustOwn(db.ID)
 	}

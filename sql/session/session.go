@@ -575,6 +575,9 @@ func (s *Session) prepareQuery(ctx context.Context, p *plan.Plan, params []types
 	if err := s.limitRounds(ctx, p, params); err != nil {
 		return nil, err
 	}
+	if err := s.external(ctx, p, params); err != nil {
+		return nil, err
+	}
 	if q.AsOf != nil {
 		return s.setAsOf(ctx, p, params, told)
 	}

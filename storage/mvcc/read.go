@@ -134,6 +134,8 @@ type Reader struct {
 	Outcomes Outcomes
 	// Table, if any, spares point operations the look at keys without entries.
 	Table LockTable
+	// Seen is the latest version, or deletion, that reads have seen since Reset, but for their own transaction's provisional ones.
+	Seen clock.Timestamp
 
 	src         engine.Reader
 	data, locks *engine.Iterator
@@ -375,6 +377,7 @@ func (r *Reader) judge(it *engine.Iterator, k keys.Key, ver []byte, rd *read, v 
 			}
 			return false, value{}, ts, nil
 		}
+		r.Seen = r.Seen.Forward(ts)
 	}
 	raw, err := it.Value()
 	if err != nil {

@@ -46,6 +46,7 @@ type commitState struct {
 	elsewhere bool
 	readAt    clock.Timestamp // below SERIALIZABLE: the least read timestamp of the commit
 	carries   bool            // coordinator.CO12
+	carried   bool            // a batch that carries the refresh has been sent
 }
 
 // StartCommit begins the commit of a transaction that is not ReadOnly. onePhase says that all writes are in one
@@ -211,7 +212,8 @@ func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 	if c.core.Level() != kv.Serializable {
 		to = s.readAt
 	}
-	if c.core.Txn().ReadTimestamp.Less(to) {
+	carries := s.carries && (s.stage == stageOnePhase || s.stage == stageParallel)
+	if !(carries && !s.carried) && c.core.Txn().ReadTimestamp.Less(to) {
 		a := c.move(to, &kv.TxnRetryError{WriteTimestamp: to})
 		if a.Verdict == Fail {
 			return nil, a.Err
@@ -261,8 +263,8 @@ func (c *Coordinator) CommitNext() (*kv.Batch, error) {
 		// Under READ COMMITTED what depends on a snapshot says so itself. A range must not move past the checks.
 		b.CanForwardRead = !c.iso.hasChecks() && (b.CanForwardRead || c.core.Level() == kv.ReadCommitted)
 	}
-	if s.carries && (s.stage == stageOnePhase || s.stage == stageParallel) {
-		b.CanForwardRead = true
+	if carries {
+		b.CanForwardRead, s.carried = true, true
 	}
 	s.out, s.refresh = b, false
 	return b, nil

@@ -16,7 +16,7 @@
 //
 //	coordinator.CO1 (I3): Every span that a range was asked to read is in reads when the answer is used, so moving the read
 //	    timestamp from a to b is right exactly if no span of reads was written in (a, b]: a refresh (CRDB'20 §3.4).
-//	coordinator.CO3 (I3): A commit is sent only with the write timestamp equal to the read timestamp.
+//	coordinator.CO3 (I3): A commit is sent only with the write timestamp equal to the read timestamp, or with the refresh that makes them so (coordinator.CO12).
 //	coordinator.CO9: A commit that reads of others have moved twice is made in another order the third time: a STAGING record, then its
 //	    writes, at whatever timestamps the ranges require, then a last refresh. Readers wait for it from then on, so it does not starve.
 //	coordinator.CO11 (I2): A parallel commit whose writes do not fit into the record's batch, or were sent before it, has them in flight in

@@ -94,6 +94,14 @@ func (c *Coordinator) LookAnew(now clock.Reading) {
 	}
 }
 
+// MayReadPast reports whether the transaction may still read at another timestamp: it has read nothing in this protocol's ranges.
+func (c *Coordinator) MayReadPast() bool {
+	return c.reads.Empty() && c.core.Broken() == nil && !c.core.Historical() && !c.core.Committing() && !c.iso.hasChecks()
+}
+
+// ReadPast is transaction.Core's, if MayReadPast.
+func (c *Coordinator) ReadPast(at clock.Timestamp) { c.core.ReadPast(at) }
+
 // snapshotAt forgets what was read and reads at another timestamp, with an uncertainty interval that begins at now:
 // what others had committed by then is seen.
 func (c *Coordinator) snapshotAt(now clock.Reading, at clock.Timestamp) {

@@ -89,6 +89,7 @@ var All = []Definition{
 	{Name: "enable_super_regions", Default: "on", Domain: boolean, Category: aboutStatements, About: "Statements may make and change super regions."},
 	{Name: "enforce_home_region", Default: "off", Domain: boolean, Category: aboutStatements, About: "Statements that would leave the region of their gateway are refused."},
 	{Name: "escape_string_warning", Default: "on", Domain: boolean, Category: aboutHistory, About: noEffect},
+	{Name: "external_consistency", Default: "off", Domain: boolean, Category: aboutStatements, About: "Transactions are externally consistent; those that use a database that says so are in any case."},
 	{Name: "extra_float_digits", Default: "1", Domain: integer(-15, 3), Category: aboutFormats, About: "Digits of floating-point numbers: above zero as many as identify them."},
 	{Name: "from_collapse_limit", Default: "8", Domain: integer(1, math.MaxInt32), Category: "Query Tuning / Other Planner Options", About: noEffect},
 	{Name: "geqo", Default: "on", Domain: boolean, Category: "Query Tuning / Genetic Query Optimizer", About: noEffect},
