@@ -472,7 +472,7 @@ func (w *externalWorkload) run(t *testing.T) {
 			}
 		}
 	}
-	time.Sleep(2 * time.Second)
+	time.Sleep(10 * time.Second) // the first snapshots have the tables
 
 	w.begun = time.Now()
 	stop := make(chan struct{})
