@@ -139,6 +139,8 @@ func appendRequest(b []byte, r Request) []byte {
 		return wire.Timestamp(wire.Bytes(wire.Bytes(b, 1, r.Start), 3, r.End), 5, r.From)
 	case *CheckLocksRequest:
 		return wire.Timestamp(wire.Bytes(wire.Bytes(b, 1, r.Start), 3, r.End), 5, r.From)
+	case *CloseRequest:
+		return wire.Timestamp(wire.Bytes(b, 1, r.Key), 2, r.At)
 	case *NegotiateRequest:
 		return wire.Timestamp(wire.Bytes(wire.Bytes(b, 1, r.Start), 3, r.End), 2, r.Least)
 	case *GCRequest:
@@ -264,6 +266,10 @@ func readRequest(r *wire.Reader, s *requestSlabs, left int) Request {
 	case MethodCheckLocks:
 		q := &CheckLocksRequest{}
 		readCheckLocks(r, q)
+		return q
+	case MethodClose:
+		q := &CloseRequest{}
+		readClose(r, q)
 		return q
 	case MethodNegotiate:
 		q := &NegotiateRequest{}
@@ -610,6 +616,19 @@ func readCheckLocks(r *wire.Reader, q *CheckLocksRequest) {
 			q.End = r.Bytes()
 		case 5:
 			q.From = r.Timestamp()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readClose(r *wire.Reader, q *CloseRequest) {
+	for m := r.Open("kv.CloseRequest"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Key = r.Bytes()
+		case 2:
+			q.At = r.Timestamp()
 		default:
 			r.Skip()
 		}

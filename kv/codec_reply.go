@@ -31,7 +31,8 @@ const (
 	respProtocol    = 35
 	respSetProtocol = 37
 	respNegotiate   = 39
-	respLast        = respNegotiate
+	respClose       = 41
+	respLast        = respClose
 )
 
 // AppendReply adds the encoding of an answer to a batch: a response, an error, or both.
@@ -205,6 +206,8 @@ func responseField(b []byte, r Response) []byte {
 		kind = respSetProtocol
 	case *NegotiateResponse:
 		kind = respNegotiate
+	case *CloseResponse:
+		kind = respClose
 	case *SubsumeResponse:
 		kind = respSubsume
 	}
@@ -263,6 +266,8 @@ func appendResponse(b []byte, r Response) []byte {
 		return PositionField(wire.Bytes(b, 1, r.Body), 3, &r.Store)
 	case *AdminSetProtocolResponse:
 		return descriptorField(b, 1, &r.Desc)
+	case *CloseResponse:
+		return wire.Uint(b, 1, r.Index)
 	case *NegotiateResponse:
 		return wire.Timestamp(wire.Bool(wire.Timestamp(b, 1, r.Timestamp), 2, r.Intent), 3, r.Closed)
 	case *SubsumeResponse:
@@ -334,6 +339,10 @@ func readResponse(r *wire.Reader, gets *[]GetResponse, left int) Response {
 	case respSetProtocol:
 		q := &AdminSetProtocolResponse{}
 		readAdminSetProtocolResponse(r, q)
+		return q
+	case respClose:
+		q := &CloseResponse{}
+		readCloseResponse(r, q)
 		return q
 	case respNegotiate:
 		q := &NegotiateResponse{}
@@ -561,6 +570,17 @@ func readLoadResponse(r *wire.Reader, q *LoadResponse) {
 		switch r.Field() {
 		case 1:
 			*wire.Grow(r, &q.Refused) = r.Bytes()
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func readCloseResponse(r *wire.Reader, q *CloseResponse) {
+	for m := r.Open("kv.CloseResponse"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			q.Index = r.Uint()
 		default:
 			r.Skip()
 		}

@@ -124,6 +124,7 @@ var (
 		func() Request { return &AdminSetProtocolRequest{} },
 		func() Request { return &AdminRecallRequest{} },
 		func() Request { return &NegotiateRequest{} },
+		func() Request { return &CloseRequest{} },
 	}
 	responses = []func() Response{
 		func() Response { return nil },
@@ -143,6 +144,7 @@ var (
 		func() Response { return &ProtocolResponse{} },
 		func() Response { return &AdminSetProtocolResponse{} },
 		func() Response { return &NegotiateResponse{} },
+		func() Response { return &CloseResponse{} },
 	}
 	errorKinds = []func() error{
 		func() error { return &InternalError{} },
@@ -279,6 +281,7 @@ var messages = []wiretest.Message{
 	wiretest.Of("kv.RefreshRequest", wiretest.Skips, requestOf[RefreshRequest], readRefresh, proper),
 	wiretest.Of("kv.RefreshRangeRequest", wiretest.Skips, requestOf[RefreshRangeRequest], readRefreshRange, proper),
 	wiretest.Of("kv.CheckLocksRequest", wiretest.Skips, requestOf[CheckLocksRequest], readCheckLocks, proper),
+	wiretest.Of("kv.CloseRequest", wiretest.Skips, requestOf[CloseRequest], readClose, proper),
 	wiretest.Of("kv.NegotiateRequest", wiretest.Skips, requestOf[NegotiateRequest], readNegotiate, proper),
 	wiretest.Of("kv.GCRequest", wiretest.Skips, requestOf[GCRequest], readGC, proper),
 	wiretest.Of("kv.AdminSplitRequest", wiretest.Skips, requestOf[AdminSplitRequest], readAdminSplit, proper),
@@ -311,6 +314,7 @@ var messages = []wiretest.Message{
 	wiretest.Of("kv.RangeInfoResponse", wiretest.Skips, responseOf[RangeInfoResponse], readRangeInfoResponse, proper),
 	wiretest.Of("kv.RecoverTxnResponse", wiretest.Skips, responseOf[RecoverTxnResponse], readRecoverTxnResponse, proper),
 	wiretest.Of("kv.LoadResponse", wiretest.Skips, responseOf[LoadResponse], readLoadResponse, proper),
+	wiretest.Of("kv.CloseResponse", wiretest.Skips, responseOf[CloseResponse], readCloseResponse, proper),
 	wiretest.Of("kv.NegotiateResponse", wiretest.Skips, responseOf[NegotiateResponse], readNegotiateResponse, proper),
 	wiretest.Of("kv.SubsumeResponse", wiretest.Skips, responseOf[SubsumeResponse], readSubsumeResponse, proper),
 	wiretest.Values(wiretest.Of("kv.Error", wiretest.Skips, appendErrorOf, readErrorOf, properError), appendErrorOf, goldenErrors()),

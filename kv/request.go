@@ -114,7 +114,8 @@ type Header struct {
 	// LockTimeout bounds each wait for a lock; zero waits for ever.
 	LockTimeout time.Duration
 	Consistency Consistency
-	// MayWait is for how long a replica without the lease may wait until it can serve a Present batch.
+	// MayWait is for how long a replica without the lease may wait until it can serve a Present batch, or a Stale one, for which it asks the leaseholder for a promise
+	// (CloseRequest).
 	MayWait time.Duration
 	// CanForwardRead says that the transaction has read nothing before this batch, so the range may move its
 	// read timestamp forward instead of answering with a retry error.
@@ -212,6 +213,7 @@ const (
 	MethodAdminSetProtocol
 	MethodNegotiate
 	MethodAdminRecall
+	MethodClose
 )
 
 // GetRequest reads one key, and locks it if Lock says so, also when there is no value.
@@ -699,6 +701,16 @@ type NegotiateResponse struct {
 	Closed    clock.Timestamp
 }
 
+// CloseRequest asks the leaseholder of a key's range to promise now that it writes nothing at or below At any more, in the whole range (I6; Spanner §4.2.4, MinNextTS on
+// demand). At may be ahead of its clock as far as one of true time is. The batch is one of a node that has another replica of the range.
+type CloseRequest struct {
+	Key keys.Key
+	At  clock.Timestamp
+}
+
+// CloseResponse answers it: a replica that has applied the range's log up to Index has everything at or below At.
+type CloseResponse struct{ Index uint64 }
+
 // EmptyResponse answers requests that have nothing to say.
 type EmptyResponse struct{}
 
@@ -783,6 +795,8 @@ func (r *SubsumeRequest) Span() keys.Span             { return point(r.Key) }
 
 func (r *ProtocolRequest) Span() keys.Span { return keys.Span{Start: r.Key, End: r.End} }
 
+func (r *CloseRequest) Span() keys.Span { return point(r.Key) }
+
 func (r *NegotiateRequest) Span() keys.Span { return keys.Span{Start: r.Start, End: r.End} }
 
 func (r *ReleaseRequest) Span() keys.Span { return keys.Span{Start: r.Start, End: r.End} }
@@ -798,6 +812,7 @@ func (r *LoadRequest) Span() keys.Span {
 }
 
 func (*NegotiateRequest) Method() Method           { return MethodNegotiate }
+func (*CloseRequest) Method() Method               { return MethodClose }
 func (*ProtocolRequest) Method() Method            { return MethodProtocol }
 func (*LoadRequest) Method() Method                { return MethodLoad }
 func (*ClearRequest) Method() Method               { return MethodClear }
@@ -839,7 +854,7 @@ func OfRows(r Request) bool {
 		return true
 	case *GetRequest, *ScanRequest, *PutRequest, *CPutRequest, *DeleteRequest, *DeleteRangeRequest, *AddRequest,
 		*QueryIntentRequest, *ResolveIntentRequest, *ResolveRangeRequest, *RefreshRequest, *RefreshRangeRequest, *LoadRequest,
-		*ClearRequest, *ReleaseRequest, *CheckLocksRequest, *NegotiateRequest:
+		*ClearRequest, *ReleaseRequest, *CheckLocksRequest, *NegotiateRequest, *CloseRequest:
 		return !keys.IsLocal(r.Span().Start)
 	}
 	return false

@@ -29,7 +29,8 @@ func (s *Sender) sendNearest(ctx context.Context, b *kv.Batch, e *entry, st *sen
 	if b.Txn != nil {
 		at = b.Txn.ReadTimestamp
 	}
-	if s.o.Host.Clock.Now().UnixNano()-at.Wall < int64(s.o.ClosedLag) {
+	asks := b.MayWait > 0
+	if !asks && s.o.Host.Clock.Now().UnixNano()-at.Wall < int64(s.o.ClosedLag) {
 		return nil, nil, false // no replica closes the present
 	}
 	var order []kv.NodeID
@@ -43,6 +44,9 @@ func (s *Sender) sendNearest(ctx context.Context, b *kv.Batch, e *entry, st *sen
 	}
 	for _, node := range order {
 		if node == e.leaseholder() || e.isBehind(node, at, s.o.Host.Clock.Monotonic()) {
+			return nil, nil, false
+		}
+		if asks && !s.muchNearer(node, e.leaseholder()) {
 			return nil, nil, false
 		}
 		r, err, fault := s.call(ctx, node, b, e)
@@ -69,6 +73,16 @@ func (s *Sender) sendNearest(ctx context.Context, b *kv.Batch, e *entry, st *sen
 		}
 	}
 	return nil, nil, false
+}
+
+// muchNearer reports whether a replica that has to ask the leaseholder before it can serve is worth the way: the next reads at the same time need not leave for the leaseholder.
+func (s *Sender) muchNearer(node, leaseholder kv.NodeID) bool {
+	if s.o.Members == nil || leaseholder == 0 {
+		return false
+	}
+	near, _ := s.o.Members.Latency(node)
+	far, ok := s.o.Members.Latency(leaseholder)
+	return ok && 4*near < far
 }
 
 // answered handles what replicas answer to reads of the past and of the present alike; ok is false if it is an error that the two treat in different ways. A replica

@@ -47,6 +47,9 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 				return err
 			}
 		}
+		if err := t.holdPast(ctx); err != nil {
+			return err
+		}
 		later := t.core.CommitReadOnly(t.beat.record())
 		t.finish(committed)
 		t.dropLoads(true)
@@ -291,6 +294,7 @@ func (t *Txn) Restart(ctx context.Context) error {
 	landed := t.recall()
 	abandoned, fresh := t.core.Restart(t.db.newID(), t.db.o.Clock.Read(), t.beat.record())
 	t.restarted(fresh)
+	t.readPast()
 	if fresh {
 		t.db.beats.remove(&t.beat)
 		t.beat.reset()

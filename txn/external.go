@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"meridian/clock"
+	"meridian/commit/leader/coordinator"
 	"meridian/keys"
 	"meridian/kv"
 )
@@ -11,20 +12,22 @@ import (
 // External consistency (Spanner §4): if a transaction begins after another one has been answered, wherever and through whichever nodes, its timestamp is later. The
 // leader protocol orders such transactions by true time; it has no other ranges, records or intents for them.
 //
-//	read-write   reads, and locks what it reads ---- s = latest ----- writes at s, one round -----.
-//	                                                 refresh to s    '---- until after(s) ---------'-- answered
-//	read-only    r = latest ---- reads at r, at any replica that has closed it, without locks -------- answered
-//	one range    ------------- reads what is there, at its leaseholder ------------------------------- answered
+//	read-write   r = latest ---- reads at r, with locks ---- s = latest ----- writes at s, one round -----.
+//	                                                         refresh to s    '---- until after(s) ---------'-- answered
+//	read-only    r = latest ---- reads at r, without locks, at the leaseholders or any replica that has closed r -- answered
 //
 //	txn.TX11 (Spanner §4.1.2, start): the timestamp of a commit that writes is not before the Latest of the gateway's true time when the commit begins, and not before
-//	    any read of the keys by others, as ever (leader.P1). What was read holds at that timestamp (txn.TX2), though it is in the future: the refresh says so, not the locks.
+//	    any read of the keys by others, as ever (leader.P1). The rows that were read are still so at that timestamp (txn.TX2), though it is in the future: the refresh says so, not the locks.
 //	txn.TX12 (Spanner §4.1.2, commit wait): Commit returns when its timestamp is certainly in the past. The wait begins when the timestamp is chosen, so the
 //	    consensus round is a part of it. Nobody who keeps to these rules sees the writes before (leader.P28).
-//	txn.TX13 (Spanner §4.1.4): a transaction that only reads, and more than one range, reads at the Latest of the gateway's true time when it first reads, which is not
-//	    before any commit that has been answered. No version is uncertain there, so it never starts over. One that reads a single range, of which all is known
-//	    beforehand, reads at the leaseholder's present (LastTS), and need not wait for a timestamp ahead of the clock.
+//	txn.TX13 (Spanner §4.1.4): reads are at the Latest of the gateway's true time when the transaction first reads, or later. That is not before any commit that has been
+//	    answered, so no version is uncertain there, and a transaction that does not write never starts over. Nor can a commit that chose an earlier timestamp, and is late,
+//	    still write what was read: the leaseholder has promised not to write below (leader.P1). An earlier read timestamp would not do, though a read that finds an uncertain
+//	    version moves up: two readers might see two commits in different orders.
 //	txn.TX14 (Spanner §4.2.1): plain reads of a read-write transaction lock what they read for as long as the transaction lasts (LockReads). The locks keep others from making it start
 //	    over; they may be lost with a lease, and then txn.TX11's refresh fails if somebody has written in between.
+//
+// A read need not wait for its timestamp, only for the versions that it has seen (leader.P28): it might as well have read at the moment when the last of them had passed.
 //
 // docs/decisions/0017-external-consistency.md compares with the paper.
 
@@ -34,19 +37,39 @@ type external struct {
 	reads bool // plain reads lock (txn.TX14)
 }
 
-// BeExternal makes the transaction externally consistent from here on. scope are the spans that the running statement may read, if it is the whole transaction and
-// writes nothing; readOnly says that the transaction will not write.
-func (t *Txn) BeExternal(readOnly bool, scope []keys.Span) {
-	first := !t.core.Txn().External()
-	t.core.BeExternal()
-	if !first {
+// BeExternal makes the transaction externally consistent from here on.
+func (t *Txn) BeExternal() {
+	if t.External() {
 		return
 	}
-	c := t.db.o.Clock
 	t.external.whole = t.leader.MayReadPast()
-	if readOnly && t.external.whole && !t.oneRange(scope) {
-		t.leader.ReadPast(c.TrueTime().Latest)
+	t.core.BeExternal()
+	t.readPast()
+	if t.o.ReadOnly && !t.core.Historical() {
+		t.leader.ReadNear()
 	}
+}
+
+// readPast chooses the timestamp of a snapshot of which nothing has been read (txn.TX13).
+func (t *Txn) readPast() {
+	if t.External() && t.leader.MayReadPast() {
+		t.leader.ReadPast(t.db.o.Clock.TrueTime().Latest)
+	}
+}
+
+// holdPast has what an externally consistent transaction has read, and begun to read before it was one, hold at a timestamp of txn.TX13.
+func (t *Txn) holdPast(ctx context.Context) error {
+	if !t.External() || t.external.whole || t.core.Historical() {
+		return nil
+	}
+	a := t.leader.MoveTo(t.db.o.Clock.TrueTime().Latest)
+	if a.Verdict == coordinator.Fail {
+		return a.Err
+	}
+	if a.Refresh == nil {
+		return nil
+	}
+	return t.refresh(ctx, a.Refresh)
 }
 
 // External reports whether BeExternal was called.
@@ -61,19 +84,6 @@ func (t *Txn) plain(k keys.Key, lock kv.LockStrength) kv.LockStrength {
 		return kv.Shared
 	}
 	return lock
-}
-
-// oneRange reports whether spans are known to lie in one range.
-func (t *Txn) oneRange(spans []keys.Span) bool {
-	if len(spans) == 0 || t.db.o.Ranges == nil {
-		return false
-	}
-	last := spans[len(spans)-1]
-	end := last.Start
-	if !last.Point() {
-		end = last.End
-	}
-	return t.db.o.Ranges.OneRange(spans[0].Start, end)
 }
 
 // startExternal chooses the least timestamp of the commit (txn.TX11).

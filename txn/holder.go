@@ -526,5 +526,6 @@ func (t *Txn) Lose(cause error) {
 func (t *Txn) LookAnew() {
 	if t.state == open && t.load.stamp == 0 {
 		t.leader.LookAnew(t.db.o.Clock.Read())
+		t.readPast()
 	}
 }

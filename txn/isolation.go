@@ -39,6 +39,7 @@ func (t *Txn) Declare(l kv.Isolation) {
 func (t *Txn) Harden() {
 	if t.core.Level() != kv.Serializable {
 		t.leader.Harden(t.db.o.Clock.Read())
+		t.readPast()
 	}
 }
 
@@ -49,7 +50,9 @@ func (t *Txn) BeginStatement() {
 		now = t.db.o.Clock.Read()
 	}
 	t.core.BeginStatement()
-	t.leader.BeginStatement(now)
+	if t.leader.BeginStatement(now); t.core.Level() == kv.ReadCommitted {
+		t.readPast()
+	}
 	t.load.step()
 }
 
@@ -64,6 +67,7 @@ func (t *Txn) MayRestartStatement(err error) bool {
 func (t *Txn) RestartStatement() {
 	t.db.metrics.StatementRestarts.Add(1)
 	t.leader.RestartStatement(t.db.o.Clock.Read())
+	t.readPast()
 }
 
 // Weak reports whether the transaction is not serializable, so that constraints have to be read with CheckMany and

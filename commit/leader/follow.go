@@ -32,6 +32,9 @@ func (p *Participant) follow(ctx context.Context, b *kv.Batch) (*kv.BatchRespons
 	q.now = p.o.Clock.Now()
 	q.first.Now, q.at = q.now, at
 	f, closed, ok := p.r.Follow(at)
+	if !ok && p.obtain(ctx, b, at) {
+		f, closed, ok = p.r.Follow(at)
+	}
 	if !ok {
 		p.o.Metrics.NotClosed.Add(1)
 		return nil, &kv.NotClosedError{Range: p.r.RangeID(), Closed: closed}

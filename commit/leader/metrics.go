@@ -38,5 +38,6 @@ type Metrics struct {
 	PresentWaits         atomic.Int64 // of PresentReads, those that waited until the replica knew enough
 	FollowerConflicts    atomic.Int64 // batches sent to the leaseholder, because of an intent
 	Negotiations         atomic.Int64 // batches that asked up to when stale reads can be served here
+	Promises             atomic.Int64 // that leaseholders have made for reads here, when they were asked
 	NotClosed            atomic.Int64 // batches sent to the leaseholder, because the timestamp is not closed here
 }

@@ -33,6 +33,8 @@ type Replica interface {
 	Closer() *closedts.Tracker
 	Follow(at clock.Timestamp) (f replica.Following, closed clock.Timestamp, ok bool)
 	Still(f replica.Following) bool
+	CloseIdle(to clock.Timestamp) (index uint64, desc *kv.RangeDescriptor, ok bool)
+	HeardClosed(p closedts.Promise)
 }
 
 // Sender sends a batch to the ranges of its keys: pushes go to the ranges of transaction records. *route.Sender implements it.

@@ -162,6 +162,9 @@ func (s *scripted) command(t *testing.T, d *datadriven.TestData) string {
 		return out.String()
 	case "metrics":
 		m := s.c.o.Metrics
+		if d.HasArg("external") {
+			return fmt.Sprintf("wounded %d, deadlocks %d, waited for what they have seen %d\n", m.Wounded.Load(), m.Deadlocks.Load(), m.SeenWaits.Load())
+		}
 		if d.HasArg("moves") {
 			return fmt.Sprintf("moved by their ranges %d, refused %d\n", m.Forwarded.Load(), m.RetriesSerialize.Load()+m.RetriesWriteTooOld.Load())
 		}
@@ -355,6 +358,8 @@ func (s *scripted) txnOp(ctx context.Context, x *testTxn, f []string) (string, e
 		switch k, v, opt := strings.Cut(a, "="); {
 		case a == "parallel":
 			x.parallel = true
+		case a == "external":
+			x.txn.Born = x.txn.MinTimestamp
 		case !opt:
 			args = append(args, a)
 		case k == "lock" && v == "update":

@@ -76,6 +76,9 @@ func (p *Participant) serve(ctx context.Context, b *kv.Batch) (*kv.BatchResponse
 	if negotiates(b) {
 		return p.negotiate(b)
 	}
+	if r, ok := b.Requests[0].(*kv.CloseRequest); ok {
+		return p.promise(ctx, b, r)
+	}
 	switch b.Consistency {
 	case kv.Stale:
 		if _, ok := p.r.CheckLease(staleAt(b)); !ok {

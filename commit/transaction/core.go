@@ -185,8 +185,9 @@ func (c *Core) BeExternal() {
 	}
 }
 
-// ReadPast fixes the snapshot of a transaction that has read nothing at a time that is not before any commit which has been answered: nothing is uncertain there.
+// ReadPast gives a transaction that has read nothing a snapshot at a time, or later, that is not before any commit which has been answered: nothing is uncertain there.
 func (c *Core) ReadPast(at clock.Timestamp) {
+	at = at.Forward(c.txn.ReadTimestamp)
 	c.txn.ReadTimestamp, c.txn.UncertaintyLimit = at, at
 	c.txn.WriteTimestamp = c.txn.WriteTimestamp.Forward(at)
 	c.snap = nil

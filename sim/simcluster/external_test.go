@@ -2,7 +2,6 @@ package simcluster_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -46,36 +45,140 @@ func took(t *testing.T, f func()) time.Duration {
 	return all[len(all)/2]
 }
 
-// TestExternalTakesTheLongerOf: a commit takes a round of consensus or the commit wait, whichever is longer, and never both one after the other (txn.TX12).
+// TestExternalTakesTheLongerOf: a commit takes a round of consensus or the commit wait, whichever is longer, and never both one after the other (txn.TX12). Reads take neither.
 func TestExternalTakesTheLongerOf(t *testing.T) {
 	t.Parallel()
-	for _, epsilon := range []time.Duration{20 * time.Millisecond, 100 * time.Millisecond} {
+	const local = 4 * time.Millisecond // statements within a region, half a millisecond each
+	for _, epsilon := range []time.Duration{5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond} {
 		t.Run(epsilon.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				_, near := externalWorld(t, epsilon)
-				ctx := context.Background()
-				begin := func(stmts ...string) func() {
-					return func() {
-						for _, s := range stmts {
-							if _, err := near.Exec(ctx, s); err != nil {
-								t.Fatal(s, err)
-							}
-						}
-					}
-				}
+				round := sim.FiveRegions().RTT("us-east1", "us-west1") // two of the five voters are in the leaseholders' region
+				commit := max(round, 2*epsilon)
 				for _, x := range []struct {
-					name string
-					do   func()
+					name  string
+					stmts []string
+					limit time.Duration
 				}{
-					{"one range", begin("UPDATE a SET v = v + 1 WHERE id = 1")},
-					{"read and write", begin("BEGIN", "SELECT v FROM a WHERE id = 2", "UPDATE a SET v = v + 1 WHERE id = 1", "COMMIT")},
-					{"two ranges", begin("BEGIN", "SELECT v FROM b WHERE id = 2", "UPDATE a SET v = v + 1 WHERE id = 3", "UPDATE b SET v = v + 1 WHERE id = 3", "COMMIT")},
-					{"read one range", begin("SELECT v FROM a WHERE id = 5")},
-					{"read two ranges", begin("SELECT a.v FROM a, b WHERE a.id = 5 AND b.id = 6")},
+					{"one range", []string{"UPDATE a SET v = v + 1 WHERE id = 1"}, commit + local},
+					{"read and write", []string{"BEGIN", "SELECT v FROM a WHERE id = 2", "UPDATE a SET v = v + 1 WHERE id = 1", "COMMIT"}, commit + local},
+					{"two ranges", []string{"BEGIN", "SELECT v FROM b WHERE id = 2", "UPDATE a SET v = v + 1 WHERE id = 3", "UPDATE b SET v = v + 1 WHERE id = 3", "COMMIT"}, commit + local},
+					{"read one range", []string{"SELECT v FROM a WHERE id = 5"}, local},
+					{"read two ranges", []string{"SELECT a.v FROM a, b WHERE a.id = 5 AND b.id = 6"}, local},
+					{"read only", []string{"BEGIN READ ONLY", "SELECT v FROM a WHERE id = 5", "SELECT v FROM b WHERE id = 6", "COMMIT"}, local},
 				} {
-					fmt.Println(epsilon, x.name, took(t, x.do))
+					d := took(t, func() {
+						for _, s := range x.stmts {
+							exec(t, near, s)
+						}
+					})
+					if t.Logf("%s: %v", x.name, d); d > x.limit || d < x.limit-local {
+						t.Errorf("epsilon %v, %s: %v, and not %v", epsilon, x.name, d, x.limit)
+					}
 				}
 			})
 		})
 	}
+}
+
+// TestExternalReads: who reads what a commit has just written is answered when the commit's timestamp has passed, and not before (leader.P28), wherever the reader is. Rows next to it, whose versions
+// are old, cost no wait; nor do rows next to those of a transaction that has prepared.
+func TestExternalReads(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const epsilon = 400 * time.Millisecond
+		c, near := externalWorld(t, epsilon)
+		reader, far := connectTo(t, c, 0, "d"), connectTo(t, c, 3, "d")
+		ctx := context.Background()
+		for _, x := range []*pgx.Conn{near, reader, far} {
+			for _, q := range []string{"UPDATE a SET v = 0 WHERE id = 1", "SELECT v FROM a WHERE id = 1"} {
+				exec(t, x, q) // plans it, and learns where the range is
+			}
+		}
+		time.Sleep(5 * time.Second)
+		begin := time.Now()
+		answered := make(chan time.Duration)
+		go func() {
+			if _, err := near.Exec(ctx, "UPDATE a SET v = 7 WHERE id = 1"); err != nil {
+				t.Error(err)
+			}
+			answered <- time.Since(begin)
+		}()
+		// Half of the commit wait is over, and the version is there.
+		time.Sleep(epsilon)
+		at := time.Now()
+		if v := one(t, reader, "SELECT v FROM a WHERE id = 2"); v != 0 || time.Since(at) > 5*time.Millisecond {
+			t.Errorf("the next row is %d after %v", v, time.Since(at))
+		}
+		for _, x := range []*pgx.Conn{reader, far} {
+			v := one(t, x, "SELECT v FROM a WHERE id = 1")
+			if d := time.Since(begin); v == 7 && d < 2*epsilon || d > 2*epsilon+200*time.Millisecond {
+				t.Errorf("%d was read %v after the commit began", v, d)
+			}
+			if v != 7 && x == far {
+				t.Errorf("%d was read after the commit was answered", v)
+			}
+		}
+		if d := <-answered; d < 2*epsilon {
+			t.Errorf("the commit was answered after %v", d)
+		}
+
+		// A transaction whose gateway stands still between its intents and its decision.
+		exec(t, near, "BEGIN")
+		exec(t, near, "UPDATE a SET v = 8 WHERE id = 1")
+		exec(t, near, "UPDATE b SET v = 8 WHERE id = 1")
+		time.Sleep(time.Second)
+		go near.Exec(ctx, "COMMIT")
+		time.Sleep(30 * time.Millisecond) // less than the round
+		at = time.Now()
+		if v := one(t, reader, "SELECT v FROM a WHERE id = 3"); v != 0 || time.Since(at) > 5*time.Millisecond {
+			t.Errorf("the row next to a prepared one is %d after %v", v, time.Since(at))
+		}
+		time.Sleep(2 * time.Second)
+	})
+}
+
+// one is the number that a query answers.
+func one(t *testing.T, x *pgx.Conn, q string) (v int) {
+	t.Helper()
+	if err := x.QueryRow(context.Background(), q).Scan(&v); err != nil {
+		t.Fatal(q, err)
+	}
+	return v
+}
+
+// TestExternalReadsNear: a read-only transaction far from the leaseholders takes one round for each range, by which its replica there learns that the leaseholder writes nothing at its time
+// any more (leader.P29). The reads that follow take none, and the answers are those of the leaseholder.
+func TestExternalReadsNear(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const epsilon = 5 * time.Millisecond
+		c, near := externalWorld(t, epsilon)
+		far := connectTo(t, c, 3, "d")
+		for _, q := range []string{"BEGIN READ ONLY", "SELECT v FROM a WHERE id = 1", "SELECT sum(v) FROM a", "COMMIT"} {
+			exec(t, far, q)
+		}
+		rtt := sim.FiveRegions().RTT("us-east1", "europe-west1")
+		round := sim.FiveRegions().RTT("us-east1", "us-west1") // for writes that are in flight
+		for i := range 5 {
+			exec(t, near, "UPDATE a SET v = v + 1 WHERE id = 1")
+			exec(t, far, "BEGIN READ ONLY")
+			begin := time.Now()
+			if v := one(t, far, "SELECT v FROM a WHERE id = 1"); v != i+1 {
+				t.Errorf("%d was read after %d commits", v, i+1)
+			}
+			first := time.Since(begin)
+			exec(t, near, "UPDATE a SET v = v + 100 WHERE id = 2")
+			begin = time.Now()
+			if v := one(t, far, "SELECT sum(v)::int FROM a"); v != i+1+100*i {
+				t.Errorf("the snapshot has a sum of %d after %d commits", v, i+1)
+			}
+			next := time.Since(begin)
+			exec(t, far, "COMMIT")
+			if first > rtt+round+10*time.Millisecond || next > 5*time.Millisecond {
+				t.Errorf("the first read took %v, the second one %v; a round trip is %v", first, next, rtt)
+			}
+			t.Log(first, next)
+		}
+	})
 }

@@ -1,7 +1,6 @@
 package schemachange
 
 import (
-	"meridian/kv"
 	"meridian/setting"
 	"meridian/sql/catalog"
 	"meridian/sql/sqlstate"
@@ -31,16 +30,9 @@ func (c *change) setExternal(db *catalog.Database) error {
 	})
 }
 
-// inheritExternal gives a new table the property of its database.
-func (c *change) inheritExternal(t *catalog.Table, db *catalog.Database) error {
-	if !db.External() || t.Kind != catalog.KindTable || t.Temporary() {
-		return nil
-	}
-	if t.Protocol != catalog.CommitProtocol(kv.Leader) {
-		return c.notExternal(t, db)
-	}
-	t.External = true
-	return nil
+// inheritExternal gives a new table the property of its database; fitsProtocol has refused a protocol that excludes it.
+func inheritExternal(t *catalog.Table, db *catalog.Database) {
+	t.External = db.External() && t.Kind == catalog.KindTable && !t.Temporary()
 }
 
 func (c *change) notExternal(t *catalog.Table, db *catalog.Database) error {

@@ -60,6 +60,9 @@ func (c *change) fitsProtocol(t *catalog.Table, db *catalog.Database) error {
 		return sqlstate.New(sqlstate.FeatureNotSupported, "there is no commit protocol %s before the upgrade of the cluster is finalized", t.Protocol).
 			WithHint("Finalize it by meridian upgrade finalize, when all nodes have the later binary.")
 	}
+	if db.External() {
+		return c.notExternal(t, db)
+	}
 	without := "Leave out " + catalog.ProtocolOption + ", or "
 	for i := range t.Indexes {
 		switch x := &t.Indexes[i]; {

@@ -165,9 +165,7 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 	if err := c.fitsProtocol(t, db); err != nil {
 		return "", err
 	}
-	if err := c.inheritExternal(t, db); err != nil {
-		return "", err
-	}
+	inheritExternal(t, db)
 	c.Catalog.New(lease.Descriptor{Table: t})
 	if err := c.reserve(t); err != nil {
 		return "", err

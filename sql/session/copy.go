@@ -49,6 +49,9 @@ func (s *Session) copyFrom(ctx context.Context, c *bind.Copy) (string, error) {
 	if err := s.underProtocol(c.Insert); err != nil {
 		return "", err
 	}
+	if err := s.external(c.Insert); err != nil {
+		return "", err
+	}
 	p := &plan.Plan{Bound: c.Insert, Private: true}
 	if err := s.compile(ctx, p, c.Insert, s.planRoom(ctx)); err != nil {
 		return "", err

@@ -1,23 +1,17 @@
 package session
 
 import (
-	"context"
-
-	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
-	"meridian/sql/session/plan"
 	"meridian/sql/sqlstate"
-	"meridian/sql/types"
 	"meridian/version"
 )
 
 // External consistency (txn.TX11 to txn.TX14). A transaction has it if its session says so, or as soon as it uses a table that has it; from then on it has it as a whole.
 
 // external tells the transaction, before a query runs, what external consistency requires of it.
-func (s *Session) external(ctx context.Context, p *plan.Plan, params []types.Datum) error {
-	q := p.Query
+func (s *Session) external(q *bind.Query) error {
 	if !s.wantsExternal(q) {
 		if s.tx.External() {
 			s.tx.LockReads(false)
@@ -30,14 +24,7 @@ func (s *Session) external(ctx context.Context, p *plan.Plan, params []types.Dat
 	}
 	only := !q.Writes && !q.Locks
 	alone := only && s.state.Implicit() && s.state.First() && (s.endsTxn || s.syncNext) && !s.tx.Started()
-	if !s.tx.External() {
-		var scope []keys.Span
-		if alone {
-			s.fillScalar(params)
-			scope = p.Program.Spans(ctx, &s.scalarCtx)
-		}
-		s.tx.BeExternal(alone || s.state.Modes().ReadOnly, scope)
-	}
+	s.tx.BeExternal()
 	s.tx.LockReads(only && !alone && s.tx.Isolation() == kv.Serializable)
 	return nil
 }

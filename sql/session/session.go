@@ -564,6 +564,9 @@ func (s *Session) prepareQuery(ctx context.Context, p *plan.Plan, params []types
 	if err := s.holdCursors(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.external(q); err != nil {
+		return nil, err
+	}
 	if s.bound != nil && q.AsOf == nil {
 		return s.readWithin(ctx, p, params, s.bound, told)
 	}
@@ -573,9 +576,6 @@ func (s *Session) prepareQuery(ctx context.Context, p *plan.Plan, params []types
 		}
 	}
 	if err := s.limitRounds(ctx, p, params); err != nil {
-		return nil, err
-	}
-	if err := s.external(ctx, p, params); err != nil {
 		return nil, err
 	}
 	if q.AsOf != nil {

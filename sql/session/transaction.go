@@ -386,11 +386,15 @@ func (s *Session) beginAsOf(m parse.TxnModes) error {
 // readAt moves the open transaction, which has done nothing, to a timestamp in the past.
 func (s *Session) readAt(ctx context.Context, ts clock.Timestamp, near txn.Nearness) error {
 	s.bound = nil
+	external := s.tx.External()
 	s.tx.Rollback(s.srv.Host.Group.Context())
 	m := s.state.Modes()
 	m.ReadOnly = true
 	s.state.SetModes(m)
 	s.tx = s.srv.DB.Begin(txn.TxnOptions{Isolation: m.Isolation, ReadOnly: true, AsOf: ts, Near: near})
+	if external {
+		s.tx.BeExternal()
+	}
 	s.cat.Finish(s.srv.Host.Group.Context(), false)
 	s.beginCatalog()
 	return s.cat.Covers(ctx)

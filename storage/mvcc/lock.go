@@ -80,7 +80,8 @@ func appendLock(b []byte, l *Lock) []byte {
 		b, at = wire.BeginLong(b, 15, len(l.history[i].raw))
 		b = wire.End(appendPast(b, &l.history[i]), at)
 	}
-	return wire.Timestamp(b, 17, l.Local)
+	b = wire.Timestamp(b, 17, l.Local)
+	return wire.Timestamp(b, 19, t.Born)
 }
 
 // readLock reads what appendLock wrote. All of it must be understood: locks are rewritten by whichever node resolves them.
@@ -108,6 +109,8 @@ func readLock(r *wire.Reader, l *Lock) {
 			readPast(r, wire.Grow(r, &l.history))
 		case 17:
 			l.Local = r.Timestamp()
+		case 19:
+			t.Born = r.Timestamp()
 		default:
 			r.Refuse()
 		}

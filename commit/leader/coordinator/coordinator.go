@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"errors"
+	"time"
 
 	"meridian/clock"
 	"meridian/commit/transaction"
@@ -40,6 +41,7 @@ type Coordinator struct {
 	held   held
 	moves  int
 	moving clock.Timestamp // target of the refresh in progress
+	near   bool            // replicas near the gateway serve reads of a snapshot without uncertainty
 	far    bool            // a nearest replica could not serve a historical transaction, so the leaseholders do
 
 	commit commitState
@@ -67,10 +69,20 @@ func (c *Coordinator) Prepare(b *kv.Batch) {
 // leaseholder has the transaction's own intents.
 func (c *Coordinator) PrepareRead(b *kv.Batch) {
 	c.Prepare(b)
-	if b.Consistency == kv.Consistent && !c.core.Sent() {
+	switch {
+	case b.Consistency != kv.Consistent || c.core.Sent():
+	case c.near && !b.Txn.ReadTimestamp.Less(b.Txn.UncertaintyLimit):
+		b.Consistency, b.MayWait = kv.Stale, promiseWait
+	default:
 		b.Consistency = kv.Present
 	}
 }
+
+// promiseWait is for how long a replica may wait for a promise of its leaseholder, and for what was written before: it takes a round trip and a round of consensus.
+const promiseWait = time.Second
+
+// ReadNear has replicas near the gateway serve plain reads of a transaction whose snapshot has no uncertainty, although it is of the present: they ask the leaseholder first, and only once for each range.
+func (c *Coordinator) ReadNear() { c.near = true }
 
 // PrepareNewest is PrepareRead for reads that see the running statement's own writes, of which some may have left the buffer.
 func (c *Coordinator) PrepareNewest(b *kv.Batch) {
@@ -174,6 +186,17 @@ func (c *Coordinator) move(to clock.Timestamp, cause error) Answer {
 	}
 	c.moving = to
 	return Answer{Verdict: Again, Refresh: c.refreshBatch(to)}
+}
+
+// MoveTo has what was read hold at a timestamp, or later: Answer.Refresh asks for it, unless nothing was read or it does already.
+func (c *Coordinator) MoveTo(to clock.Timestamp) Answer {
+	if c.core.Broken() != nil {
+		return Answer{Verdict: Fail, Err: c.core.Broken()}
+	}
+	if to.LessEq(c.core.Txn().ReadTimestamp) {
+		return Answer{Verdict: Done}
+	}
+	return c.move(to, &kv.TxnRetryError{WriteTimestamp: to})
 }
 
 // refreshBatch asks whether any span that was read was written in (read timestamp, to].

@@ -82,6 +82,14 @@ func (r *Replica) Follow(at clock.Timestamp) (f replica.Following, closed clock.
 	return f, closed, at.LessEq(closed)
 }
 
+// CloseIdle closes what no write in flight prevents.
+func (r *Replica) CloseIdle(to clock.Timestamp) (index uint64, desc *kv.RangeDescriptor, ok bool) {
+	return 0, nil, !r.closer.Close(to).Less(to)
+}
+
+// HeardClosed has no effect: the only replica has the lease.
+func (r *Replica) HeardClosed(closedts.Promise) {}
+
 // Still is true: nothing is replaced.
 func (r *Replica) Still(replica.Following) bool { return true }
 
