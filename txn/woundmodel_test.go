@@ -27,11 +27,11 @@ import (
 //
 // The search goes through every state, depth first, and looks at those in which nothing can happen any more:
 //
-//	txn.WM1    Every transaction has ended, or its coordinator has died: no deadlock, no endless wait.
-//	txn.WM2    All writes of a transaction are there, at its timestamp, or none; all of one that was answered.
-//	txn.WM3    What was read is what there was at the transaction's timestamp (serializability).
-//	txn.WM4    Dependencies and the order of real time together have no cycle (strict serializability).
-//	txn.WM5    Of two transactions that write, of which one began after the other was answered, it has the later timestamp (external consistency).
+//	txn.WM1: Every transaction has ended, or its coordinator has died: no deadlock, no endless wait.
+//	txn.WM2 (I2): All writes of a transaction are there, at its timestamp, or none; all of one that was answered.
+//	txn.WM3 (I3): The values read are those that there were at the transaction's timestamp (serializability).
+//	txn.WM4: Dependencies and the order of real time together have no cycle (strict serializability).
+//	txn.WM5: Of two transactions that write, of which one began after the other was answered, it has the later timestamp (external consistency).
 //
 // Each of the rules (woundWorld) can be taken out, and then the search finds a run that breaks a property.
 
@@ -470,7 +470,7 @@ func (n *woundState) resolve(i, k int) {
 	v.intent, v.at = nobody, 0
 }
 
-// restart begins another attempt, of a record of its own. What the last one has locked is released, and what it has sent is lost.
+// restart begins another attempt, of a record of its own. The locks of the last one are released, and its messages are lost.
 func (n *woundState) restart(i int) {
 	for k := range n.keys {
 		n.resolve(i, k)

@@ -35,7 +35,7 @@ import (
 //	chains     append at one gateway; when that is acknowledged, append elsewhere to another table; meanwhile or afterwards,
 //	           a third gateway reads both
 //
-// What is checked, by package history:
+// The checks, by package history:
 //
 //	the lists               serializable at least, with the order of time if judge asks for it (history.Appends)
 //	the chains              whoever sees the second append sees the first (history.Messages)
