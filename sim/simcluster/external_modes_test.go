@@ -61,6 +61,7 @@ func TestExternallyConsistent(t *testing.T) {
 			synctest.Test(t, w.run)
 			v := w.verdict()
 			t.Logf("%s, in %s; %s", v, time.Since(begun).Round(time.Millisecond), strings.Join(w.about, ", "))
+			t.Logf("no success: %v", v.why)
 			if err := v.report.At(history.Strict); err != nil {
 				t.Errorf("seed %d: %v", seed, err)
 			}

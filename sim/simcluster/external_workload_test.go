@@ -699,12 +699,18 @@ type externalVerdict struct {
 	stamps   error
 	// about the run
 	ok, failed, unknown, snapshots, chains int
+	why                                    map[string]int // it did not succeed
 }
 
 func (w *externalWorkload) verdict() externalVerdict {
 	v := externalVerdict{report: history.Appends(w.txns, history.ByTime), messages: history.Messages(w.txns, w.messages, w.stamps),
-		stamps: history.Stamps(w.txns, w.stamps), chains: len(w.messages)}
+		stamps: history.Stamps(w.txns, w.stamps), chains: len(w.messages),
+		why: map[string]int{}}
 	for _, t := range w.txns {
+		if t.Outcome != history.OK {
+			_, why, _ := strings.Cut(t.Note, " ")
+			v.why[why[:min(len(why), 60)]]++
+		}
 		switch t.Outcome {
 		case history.OK:
 			v.ok++
