@@ -66,10 +66,17 @@ func Appends(txns []*Txn, o Ordering) *Report {
 		}
 	}
 	for i, t := range a.committed {
+		last := map[int32]int64{} // its last append that is in the longest list
 		for j := range t.Accesses {
 			x := &t.Accesses[j]
 			k := a.index[x.Key]
-			if _, there := place[k][x.Value]; x.Kind == Append && !there {
+			if n, there := place[k][x.Value]; x.Kind == Append && there {
+				if v, before := last[k]; before && place[k][v] > n {
+					r.add(&Anomaly{Class: Internal, Text: fmt.Sprintf("%s appended %d to %s and then %d, which is before it in the list", t.Name(), v, a.keys[k], x.Value),
+						Txns: []*Txn{t, reader[k]}})
+				}
+				last[k] = x.Value
+			} else if x.Kind == Append {
 				if n := [2]int32{k, int32(i)}; value[n] == 0 {
 					value[n] = x.Value
 					unseen[k] = append(unseen[k], int32(i))
@@ -119,7 +126,7 @@ func Appends(txns []*Txn, o Ordering) *Report {
 			g.add(me, to, RW, k, last, value[[2]int32{k, to}])
 		}
 	})
-	// A transaction sees its own appends.
+	// A transaction sees its own appends, and not before it has made them.
 	for _, t := range a.committed {
 		own := map[string][]int64{}
 		for j := range t.Accesses {
@@ -127,6 +134,12 @@ func Appends(txns []*Txn, o Ordering) *Report {
 			if x.Kind == Append {
 				own[x.Key] = append(own[x.Key], x.Value)
 				continue
+			}
+			if x.Kind == Read && len(x.List) > len(own[x.Key]) {
+				if w, ok := a.writer[a.index[x.Key]][x.List[len(x.List)-len(own[x.Key])-1]]; ok && w.txn == t {
+					r.add(&Anomaly{Class: Internal, Text: fmt.Sprintf("%s read %s of %s when it had appended %s", t.Name(), showList(x.List), x.Key, showList(own[x.Key])), Txns: []*Txn{t}})
+					continue
+				}
 			}
 			if mine := own[x.Key]; x.Kind == Read && (len(x.List) < len(mine) || !slices.Equal(x.List[len(x.List)-len(mine):], mine)) {
 				r.add(&Anomaly{Class: Internal, Text: fmt.Sprintf("%s read %s of %s after it had appended %s", t.Name(), showList(x.List), x.Key, showList(mine)), Txns: []*Txn{t}})

@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// parseTxns reads transactions, one a line: "name [@call-return] [cN] [failed|unknown]: r x [1 2], a x 3, w y 4, r y 4".
+// parseTxns reads transactions, one a line: "name [@call-return] [cN] [failed|unknown] [past]: r x [1 2], a x 3, w y 4, r y 4".
 // Without a time they all overlap; without a client, each has its own.
 func parseTxns(t *testing.T, text string) []*Txn {
 	var out []*Txn
@@ -42,6 +42,8 @@ func parseTxns(t *testing.T, text string) []*Txn {
 				x.Outcome = Failed
 			case w == "unknown":
 				x.Outcome = Unknown
+			case w == "past":
+				x.Past = true
 			case w[0] == 'c':
 				x.Client = int(num(w[1:]))
 			default:

@@ -29,6 +29,8 @@
 //
 //	Appends     transactions on lists: every cycle of dependencies, by name, from dirty write to write skew
 //	Values      transactions on registers: the same, as far as the order of versions is known; lost updates
+//	Messages    chains of transactions whose clients told each other: later ones are not seen without earlier ones
+//	Stamps      commit timestamps are in the order of time
 //	Registers   single keys: read, write, compare-and-set; linearizable (I4), by porcupine's search; by intervals if each
 //	            value is written once
 //	Set         additions of distinct elements: those that were OK exist, those that Failed do not, and no others
@@ -54,6 +56,10 @@
 //	G2-item        two rw in succession                serializable
 //	...-realtime   needs that one returned before the  strict serializable
 //	               other was called
+//
+// A read AS OF SYSTEM TIME is of the past: it takes part in cycles of values, and in the order of time only if the moment that it shows
+// is known. In an externally consistent database a snapshot at t shows exactly what had committed at the moment t, so it
+// is recorded with that moment as its call and its return.
 //
 // Only reads of items give edges: a scan that should have found a new row gives none, unless its rows are lists. A good
 // history takes time in proportion to its length. testdata has one history for each class and its near misses.

@@ -66,6 +66,9 @@ func (g *graph) addOrder(o Ordering) {
 		last := map[int]int32{}
 		for _, i := range g.byCall() {
 			t := g.txns[i]
+			if t.Past {
+				continue
+			}
 			if j, ok := last[t.Client]; ok {
 				g.add(j, i, Session, -1, 0, 0)
 			}
@@ -74,7 +77,7 @@ func (g *graph) addOrder(o Ordering) {
 	case ByTime:
 		var ended []int32
 		for i, t := range g.txns {
-			if t.Outcome == OK {
+			if t.Outcome == OK && !t.Past {
 				ended = append(ended, int32(i))
 			}
 		}
@@ -89,6 +92,9 @@ func (g *graph) addOrder(o Ordering) {
 		}
 		n := 0
 		for _, i := range g.byCall() {
+			if g.txns[i].Past {
+				continue
+			}
 			for n < len(ended) && g.txns[ended[n]].Return < g.txns[i].Call {
 				n++
 			}

@@ -50,6 +50,9 @@ type Txn struct {
 	Outcome  Outcome
 	// Call and Return are places in the history, as Op's.
 	Call, Return int64
+	// Past says that the transaction read a snapshot of the past, of which no place in the history is known: in the order of time
+	// and of sessions it comes neither before nor after another one. A snapshot that is known to be of a certain moment has that as its Call and its Return instead.
+	Past bool
 	// When is the time since the run's start, for people.
 	When time.Duration
 	Note string
@@ -68,6 +71,9 @@ func (t *Txn) String() string {
 	}
 	if t.When > 0 {
 		fmt.Fprintf(&b, ", %s", t.When.Round(time.Millisecond))
+	}
+	if t.Past {
+		b.WriteString(", of the past")
 	}
 	b.WriteString("):")
 	for i := range t.Accesses {

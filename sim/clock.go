@@ -111,7 +111,8 @@ func (c *Clock) Error() time.Duration {
 	return s.wall.Add(s.elapsed(now)).Sub(now.Round(0))
 }
 
-// trueDuration is the true time that d of this clock takes, rounded up: a sleep that ended before its time, after no time at all, would be repeated for ever.
+// trueDuration is the true time that d of this clock takes, rounded up: a loop that waits for a reading and is woken before it would wait for one nanosecond
+// more, which a fast clock would round down to nothing, and virtual time would stand still.
 func (c *Clock) trueDuration(d time.Duration) time.Duration {
 	if r := c.state.Load().rate; r != 1 {
 		return time.Duration(math.Ceil(float64(d) / r))

@@ -1,0 +1,85 @@
+package simcluster_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/history"
+)
+
+// TestCausalReverse: in the default mode a cluster whose clocks differ shows what external consistency forbids, and the checkers
+// notice it: a transaction that begins after another one was acknowledged has the earlier commit timestamp, and snapshots have it alone.
+// The history is serializable all the same. Seeds are tried until one has such a snapshot; the order of timestamps shows it in nearly every one.
+func TestCausalReverse(t *testing.T) {
+	t.Parallel()
+	var stamps, reads int
+	seeds := seedsAsked(t, 1, 6)
+	for _, seed := range seeds {
+		w := &externalWorkload{seed: uint64(seed), lasting: 60 * time.Second, clients: 24, behind: true}
+		begun := time.Now()
+		synctest.Test(t, w.run)
+		v := w.verdict()
+		t.Logf("seed %d: %s, in %s", seed, v, time.Since(begun).Round(time.Millisecond))
+		if err := v.report.At(history.Serializable); err != nil || len(w.problems) > 0 {
+			t.Errorf("seed %d: %v %v", seed, err, w.problems)
+		}
+		if v.stamps != nil {
+			stamps++
+		}
+		if err := v.report.At(history.Strict); err != nil && v.messages != nil {
+			t.Logf("%v\n%v\n%v", err, v.messages, v.stamps)
+			if reads++; len(seeds) <= 6 {
+				break
+			}
+		}
+	}
+	t.Logf("%d seeds show it by timestamps, %d by reads", stamps, reads)
+	if stamps == 0 || reads == 0 {
+		t.Errorf("of seeds %v, %d show a causal reverse by timestamps, %d by reads", seeds, stamps, reads)
+	}
+}
+
+// externalOn puts the database into the mode that is checked.
+const externalOn = "ALTER DATABASE ext SET external_consistency = on"
+
+// TestExternallyConsistent: in the mode of external consistency the history is strictly serializable, over all keys and for snapshots, too; whoever sees the later
+// transaction of a chain of messages outside of the database sees the earlier one; and commit timestamps are in the order of time. Clocks
+// differ as much as they may; every second seed has faults, and of the others every second one a node that learns the time late.
+func TestExternallyConsistent(t *testing.T) {
+	t.Parallel()
+	for _, seed := range seedsAsked(t, 1, 3) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			w := &externalWorkload{seed: uint64(seed), lasting: 60 * time.Second, clients: 24, declare: []string{externalOn}, moments: true,
+				behind: seed%4 == 1, faults: seed%2 == 0}
+			if seed%3 == 0 {
+				w.maxOffset = 100 * time.Millisecond
+			}
+			begun := time.Now()
+			synctest.Test(t, w.run)
+			v := w.verdict()
+			t.Logf("%s, in %s; %s", v, time.Since(begun).Round(time.Millisecond), strings.Join(w.about, ", "))
+			t.Logf("no success: %v", v.why)
+			if err := v.report.At(history.Strict); err != nil {
+				t.Errorf("seed %d: %v", seed, err)
+			}
+			if v.messages != nil {
+				t.Errorf("seed %d: %v", seed, v.messages)
+			}
+			if v.stamps != nil {
+				t.Errorf("seed %d: %v", seed, v.stamps)
+			}
+			for _, p := range w.problems {
+				t.Errorf("seed %d: %s", seed, p)
+			}
+			for code, err := range w.strange {
+				t.Errorf("seed %d: an unexpected error, %s: %v", seed, code, err)
+			}
+			if t.Failed() {
+				t.Logf("the plan was:\n%s", w.plan)
+			}
+		})
+	}
+}
