@@ -20,6 +20,8 @@ type ScanOptions struct {
 	TargetBytes int64
 	// Fresh is ReadOptions.Fresh.
 	Fresh bool
+	// Filter, if set, says which keys are wanted (txn.TX11).
+	Filter Filter
 }
 
 // Get reads a key, nil if it has no value, and locks it as lock says, also when there is no value. With
@@ -240,6 +242,9 @@ func (t *Txn) Scan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resu
 	if s.End.Compare(s.Start) <= 0 {
 		return nil, nil, nil
 	}
+	if o.Filter != nil {
+		return t.scanFiltered(ctx, o)
+	}
 	var (
 		at   clock.Timestamp
 		past bool
@@ -316,6 +321,9 @@ func (t *Txn) ScanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([
 	}
 	if len(spans) == 0 {
 		return nil, nil
+	}
+	if o.Filter != nil {
+		return t.scanManyFiltered(ctx, spans, o)
 	}
 	if t.load.flight != nil {
 		rows, done, err := t.scanLoaded(ctx, spans, o)

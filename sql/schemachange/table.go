@@ -165,6 +165,9 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 	if err := c.fitsProtocol(t, db); err != nil {
 		return "", err
 	}
+	if err := c.interleave(t, s); err != nil {
+		return "", err
+	}
 	c.Catalog.New(lease.Descriptor{Table: t})
 	if err := c.reserve(t); err != nil {
 		return "", err
@@ -442,6 +445,9 @@ func (c *change) databaseName(id catalog.ID) string {
 // removeForeign removes a foreign key.
 func (c *change) removeForeign(table catalog.ID, constraint uint32) error {
 	t := c.Catalog.Table(table)
+	if err := c.keepsParent(t, constraint); err != nil {
+		return err
+	}
 	for i := range t.Foreign {
 		if t.Foreign[i].ID == constraint {
 			unlink(c.Catalog, t, &t.Foreign[i])
@@ -468,6 +474,7 @@ func (c *change) drop(id catalog.ID) {
 		c.clear(t) // removing rows from the session's memory does not fail
 	}
 	t.DropTime = c.o.Host.Clock.Now().UnixNano()
+	c.leave(t)
 	for i := range t.Foreign {
 		if t.Foreign[i].RefTable != t.ID {
 			unlink(c.Catalog, t, &t.Foreign[i])
@@ -562,6 +569,11 @@ func (c *change) truncate(s *bind.Truncate) error {
 				return c.Catalog.JobFirst(t.ID)
 			}
 		}
+		if kept && !m.Temporary() {
+			if err := notInHierarchy(m, "TRUNCATE within a super region"); err != nil {
+				return err
+			}
+		}
 		if kept {
 			if err := c.clear(m); err != nil {
 				return err
@@ -569,11 +581,15 @@ func (c *change) truncate(s *bind.Truncate) error {
 			m.Generation++
 			continue
 		}
+		was := m.Primary().ID
 		for i := range m.Indexes {
 			// The identity is never used again, so that the new rows can be loaded (txn.PrivateSpans).
 			if err := c.Catalog.RenewIndex(c.ctx, m, &m.Indexes[i]); err != nil {
 				return err
 			}
+		}
+		if err := c.renamed(m, was, m.Primary().ID); err != nil {
+			return err
 		}
 		m.Generation++
 	}
