@@ -74,18 +74,18 @@ func Directory(k Key) (row Key, ok bool) {
 	return k[: len(k)-len(rest)+at : len(k)-len(rest)+at], true
 }
 
-// BetweenDirectories moves the key at which a range of [start, end) is to be divided to a boundary of directories near it. A directory that is as large as the range has none within
-// the range: it is divided where the key is.
-func BetweenDirectories(at, start, end Key) Key {
-	row, ok := Directory(at)
-	switch {
-	case !ok:
-		return at
-	case start.Less(row):
-		return row
+// Boundaries are the boundaries of directories around a key: where the directory that has the key begins and ends. Of a key that is none of an interleaved row both are the key. A
+// boundary that is not within [start, end) is nil.
+func Boundaries(k, start, end Key) (before, after Key) {
+	within := func(b Key) Key {
+		if start.Less(b) && b.Less(end) {
+			return b
+		}
+		return nil
 	}
-	if next := row.PrefixEnd(); next.Less(end) {
-		return next
+	row, ok := Directory(k)
+	if !ok {
+		return within(k), within(k)
 	}
-	return at
+	return within(row), within(row.PrefixEnd())
 }
