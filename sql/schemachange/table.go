@@ -331,6 +331,11 @@ func (c *change) dropRelations(s *bind.DropRelation) error {
 	}
 	var deps []dependent
 	for _, t := range s.Tables {
+		for _, id := range t.Interleaved {
+			if child := c.current(id); child != nil && !going[id] {
+				return c.keepsParent(child, child.Interleave.Foreign)
+			}
+		}
 		if err := c.requiredByIdentity(t, going); err != nil {
 			return err
 		}
