@@ -332,34 +332,49 @@ func TestInterleavedModel(t *testing.T) {
 	}
 }
 
-// TestInterleaveWaitsForReaders: the first table that is interleaved in another is made when nobody reads that by a version without the knowledge that other rows are among its own
-// (schemachange.SC13).
-func TestInterleaveWaitsForReaders(t *testing.T) {
+// TestInterleaveExcludesReaders: nobody reads a table by a version without the knowledge that other rows are among its own, when the first table that is interleaved in it commits
+// (schemachange.SC13): neither a transaction that began before, nor one that begins while the table is being made.
+func TestInterleaveExcludesReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cl := sessiontest.New(t, 2)
 		defer cl.Stop()
-		c, reader, after := cl.Nodes[0].Open(t, "root"), cl.Nodes[1].Open(t, "root"), cl.Nodes[1].Open(t, "root")
+		c, early, late := cl.Nodes[0].Open(t, "root"), cl.Nodes[1].Open(t, "root"), cl.Nodes[1].Open(t, "root")
 		defer c.Close()
-		defer reader.Close()
-		defer after.Close()
+		defer early.Close()
+		defer late.Close()
 		c.Must("create table u (u int8 primary key, v int8); insert into u values (1, 1), (2, 2)")
-		reader.Must("begin isolation level read committed")
-		rows := reader.Must("select * from u")
-		made := start(c, "create table a (u int8, a int8, v int8, primary key (u, a)) interleave in parent u; insert into a values (1, 7, 7), (2, 8, 8)")
-		for range 5 {
-			time.Sleep(time.Second)
-			if got := reader.Must("select * from u"); got != rows {
-				t.Fatalf("%s\nwant\n%s", got, rows)
-			}
-		}
-		reader.Must("commit")
-		if err := within(t, 30*time.Second, "CREATE TABLE", made); err != nil {
-			t.Fatal(sessiontest.Describe(err))
-		}
-		for _, x := range []*sessiontest.Conn{reader, after, c} {
+		early.Must("begin isolation level read committed")
+		rows := early.Must("select * from u")
+		check := func(x *sessiontest.Conn) {
+			t.Helper()
 			if got := x.Must("select * from u"); got != rows {
 				t.Errorf("%s\nwant\n%s", got, rows)
 			}
+		}
+		made := start(c, "begin; create table a (u int8, a int8, v int8, primary key (u, a)) interleave in parent u; insert into a values (1, 7, 7), (2, 8, 8)")
+		for range 3 {
+			time.Sleep(time.Second)
+			check(early)
+		}
+		early.Must("commit")
+		if err := within(t, 30*time.Second, "CREATE TABLE", made); err != nil {
+			t.Fatal(sessiontest.Describe(err))
+		}
+		began := start(late, "begin isolation level read committed; select * from u")
+		time.Sleep(time.Second)
+		cl.NewsDelay.Store(int64(time.Second)) // its node does not hear of the commit yet
+		committed := start(c, "commit")
+		time.Sleep(200 * time.Millisecond)
+		if err := within(t, 30*time.Second, "a reader", began); err != nil {
+			t.Fatal(sessiontest.Describe(err))
+		}
+		check(late)
+		late.Must("commit")
+		if err := within(t, 30*time.Second, "COMMIT", committed); err != nil {
+			t.Fatal(sessiontest.Describe(err))
+		}
+		for _, x := range []*sessiontest.Conn{early, late, c} {
+			check(x)
 		}
 	})
 }
