@@ -7,6 +7,7 @@
 // can follow one another in a key and the whole key sorts column by column.
 //
 //	tag         kind
+//	04          not a value: the row of another table follows (keys.Interleaved)
 //	06 07       false, true
 //	10 .. 17    negative integer in 8 .. 1 bytes
 //	18 .. 3f    integers 0 .. 39

@@ -14,6 +14,7 @@ package keys
 //	\x03 <end key>                     meta2: index of all other ranges
 //	\x04 <name>                        system: node ids, liveness, the cluster's version, counters
 //	\x10 <table id> <index id> ...     table data; descriptors and other catalogue tables are tables too
+//	  ... \x04 <table id> <index id> ...  row of a table that is interleaved in the row before \x04
 //	\xff\xff                           Max, the exclusive end of the keyspace
 //
 // The index key of a range in meta2 is \x03 followed by the range's END key, so a seek from \x03+key.Next()

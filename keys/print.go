@@ -150,6 +150,11 @@ func printLocal(b *strings.Builder, k Key) {
 // printColumns shows encoded values.
 func printColumns(b *strings.Builder, k []byte) {
 	for len(k) > 0 {
+		if k[0] == Interleaved {
+			b.WriteString("/Interleaved")
+			k = k[1:]
+			continue
+		}
 		kind, d := encoding.Peek(k)
 		rest, err := encoding.Skip(k)
 		if err != nil {

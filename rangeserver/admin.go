@@ -144,7 +144,9 @@ func (s *Store) split(ctx context.Context, id kv.RangeID, m meant, q *kv.AdminSp
 		r := mvcc.NewReader(s.o.Engine)
 		span := keys.UserSpan(d.Start, d.End)
 		var before keys.Key
-		at, before, err = r.FindSplitKey(span.Start, span.End, e.r.Stats().TotalBytes)
+		if at, before, err = r.FindSplitKey(span.Start, span.End, e.r.Stats().TotalBytes); err == nil && at != nil {
+			at, before, err = betweenDirectories(r, at, before, span)
+		}
 		_ = r.Close()
 		if err != nil {
 			return err
@@ -199,6 +201,32 @@ func (s *Store) splitAt(ctx context.Context, d *kv.RangeDescriptor, at keys.Key,
 	right.ID, right.Start, right.Generation, right.Keep = kv.RangeID(rid), at, d.Generation+1, keep
 	return left, s.changeDescriptor(ctx, d, left, []*kv.RangeDescriptor{right},
 		&kv.CommitTrigger{Split: &kv.SplitTrigger{Left: *left, Right: *right}})
+}
+
+// betweenDirectories moves the key at which a span is to be divided to a boundary of directories, with the key in front of it, if both sides have keys then: the rows of a directory are
+// read and changed together (Spanner §2.2). A directory that is larger than that is divided where the key is.
+func betweenDirectories(r *mvcc.Reader, at, before keys.Key, span keys.Span) (keys.Key, keys.Key, error) {
+	if _, ok := keys.Directory(at); !ok {
+		return at, before, nil
+	}
+	first, after := keys.Boundaries(at, span.Start, span.End)
+	for _, b := range []keys.Key{first, after} {
+		if b == nil {
+			continue
+		}
+		_, left, err := r.Ends(span.Start, b)
+		if err != nil {
+			return nil, nil, err
+		}
+		right, _, err := r.Ends(b, span.End)
+		if err != nil {
+			return nil, nil, err
+		}
+		if left != nil && right != nil {
+			return b, left, nil
+		}
+	}
+	return at, before, nil
 }
 
 // splitPoint is where a range is split between two keys: rows do not share a key's prefix with each other, and a row is one key, so anything

@@ -3,6 +3,7 @@ package rangeserver
 import (
 	"context"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,7 +68,8 @@ func (p *sampler) note(b *kv.Batch) {
 	p.taken++
 }
 
-// halves is the key within a span that divides the samples best, and the sample in front of it; nil if there are too few, or if no key leaves each side its part.
+// halves is the key within a span that divides the samples best, and the sample in front of it; nil if there are too few, or if no key leaves each side its part. Load does not divide a
+// directory (keys.Directory), whose rows are used together.
 func (p *sampler) halves(span keys.Span) (before, at keys.Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,8 +85,18 @@ func (p *sampler) halves(span keys.Span) (before, at keys.Key) {
 	slices.SortFunc(ks, keys.Key.Compare)
 	most := 0
 	for i := 1; i < len(ks); i++ {
-		if side := min(i, len(ks)-i); !ks[i].Equal(ks[i-1]) && side > most {
-			before, at, most = ks[i-1], ks[i], side
+		if ks[i].Equal(ks[i-1]) {
+			continue
+		}
+		first, after := keys.Boundaries(ks[i], span.Start, span.End)
+		for _, b := range []keys.Key{first, after} {
+			if b == nil {
+				continue
+			}
+			n := sort.Search(len(ks), func(j int) bool { return !ks[j].Less(b) })
+			if side := min(n, len(ks)-n); side > most {
+				before, at, most = ks[n-1], b, side
+			}
 		}
 	}
 	if float64(most) < sideMin*float64(len(ks)) || !span.Start.Less(at) {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"meridian/encoding"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sim"
@@ -60,6 +61,33 @@ func TestHalves(t *testing.T) {
 	}
 	if _, at := one.halves(span); at != nil {
 		t.Errorf("one key has most of the requests, and the range is split at %s", at)
+	}
+}
+
+// TestHalvesKeepDirectories: a range is split by its load between directories, and not at all if most requests are for one.
+func TestHalvesKeepDirectories(t *testing.T) {
+	row := func(user, album int) keys.Key {
+		k := encoding.AppendInt(keys.IndexPrefix(uint32(100), uint32(1)), int64(user), encoding.Ascending)
+		if album == 0 {
+			return k
+		}
+		return encoding.AppendInt(keys.AppendInterleaved(k, uint32(101), uint32(1)), int64(album), encoding.Ascending)
+	}
+	p := newSampler(1)
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 3000 {
+		p.note(readOf(row(rng.IntN(20), rng.IntN(50))))
+	}
+	before, at := p.halves(keys.TableSpan(uint32(100)))
+	if _, inside := keys.Directory(at); at == nil || inside || !before.Less(at) {
+		t.Errorf("split at %s, behind %s", at, before)
+	}
+	one := newSampler(1)
+	for i := range 3000 {
+		one.note(readOf(row(7+i%100/99, rng.IntN(50))))
+	}
+	if _, at := one.halves(keys.TableSpan(uint32(100))); at != nil {
+		t.Errorf("one directory has most of the requests, and the range is split at %s", at)
 	}
 }
 

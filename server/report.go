@@ -50,7 +50,7 @@ func (n *Node) ownReport(locks bool) (out virtual.Report) {
 		}
 		row := virtual.LockRow{Node: n.NodeID(), Range: id, Txn: l.Txn, Gateway: l.Gateway, Strength: l.Strength, Granted: l.Granted,
 			For: l.For, Since: l.Since}
-		row.Table, _, _ = keys.DecodeTableKey(l.Key)
+		row.Table, _, _, _ = keys.Owner(l.Key)
 		_, row.Advisory = keys.DecodeAdvisory(l.Key)
 		h := fnv.New32a()
 		h.Write(l.Key)

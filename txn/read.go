@@ -20,6 +20,9 @@ type ScanOptions struct {
 	TargetBytes int64
 	// Fresh is ReadOptions.Fresh.
 	Fresh bool
+	// Filter, if set, says which keys are wanted (txn.TX15).
+	Filter Filter
+	bare bool // a part of a filtered scan, which locks the wanted rows afterwards
 }
 
 // Get reads a key, nil if it has no value, and locks it as lock says, also when there is no value. With
@@ -246,10 +249,15 @@ func (t *Txn) Scan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resu
 	if err := t.usable(); err != nil {
 		return nil, nil, err
 	}
-	o.Lock = t.plain(o.Span.Start, o.Lock)
+	if !o.bare {
+		o.Lock = t.plain(o.Span.Start, o.Lock)
+	}
 	s := keys.Span{Start: o.Span.Start, End: o.Span.Stop()}
 	if s.End.Compare(s.Start) <= 0 {
 		return nil, nil, nil
+	}
+	if o.Filter != nil {
+		return t.scanFiltered(ctx, o)
 	}
 	var (
 		at   clock.Timestamp
@@ -328,7 +336,12 @@ func (t *Txn) ScanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([
 	if len(spans) == 0 {
 		return nil, nil
 	}
-	o.Lock = t.plain(spans[0].Start, o.Lock)
+	if !o.bare {
+		o.Lock = t.plain(spans[0].Start, o.Lock)
+	}
+	if o.Filter != nil {
+		return t.scanManyFiltered(ctx, spans, o)
+	}
 	if t.load.flight != nil {
 		rows, done, err := t.scanLoaded(ctx, spans, o)
 		if done || err != nil {

@@ -14,12 +14,14 @@ const (
 	FastPaxos
 	// ExternalConsistency is that of databases: transactions that carry when they were born.
 	ExternalConsistency
+	// Interleaved is tables whose rows are stored among those of others.
+	Interleaved
 	// released is how many features this release has.
 	released
 )
 
 // present is what this release can do. Its Own is the version of the last feature of the release.
-var present = Binary{Own: Version{0, 1, 3}, Oldest: Version{0, 1, 0}}
+var present = Binary{Own: Version{0, 1, 4}, Oldest: Version{0, 1, 0}}
 
 // feature is what is known of a Feature.
 type feature struct {
@@ -33,6 +35,7 @@ var known = [released]feature{
 	Witnesses:           {"witnesses", Version{0, 1, 1}},
 	FastPaxos:           {"fast_paxos", Version{0, 1, 2}},
 	ExternalConsistency: {"external_consistency", Version{0, 1, 3}},
+	Interleaved:         {"interleaved", Version{0, 1, 4}},
 }
 
 // features is every Feature.

@@ -44,6 +44,13 @@ func (c *CreateTable) Descriptor(id, database, schema catalog.ID, owner string, 
 	if c.Partitioning != nil {
 		t.Primary().Partitioning = c.Partitioning
 	}
+	if c.Parent != nil {
+		for i := range t.Foreign {
+			if t.Foreign[i].Name == c.ParentKey {
+				t.Interleave = &catalog.Interleave{Ancestors: c.Parent.AsAncestors(), Foreign: t.Foreign[i].ID}
+			}
+		}
+	}
 	t.Materialized, t.View, t.DependsOn = c.Materialized, c.View, c.DependsOn
 	return t
 }

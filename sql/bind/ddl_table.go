@@ -144,6 +144,9 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" named in key does not exist", c)
 		}
 	}
+	if in := b.stmt.Interleave; in != nil {
+		d.interleave(ct, in, n.Locality != nil, n.PartitionByTable.ContainsPartitions())
+	}
 	d.primaryKey(ct)
 	ct.Columns, ct.Constraints, ct.Indexes = d.columns, d.constraints, d.indexes
 	ct.Notices = append(ct.Notices, d.notices...)

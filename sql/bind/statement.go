@@ -297,6 +297,9 @@ type CreateTable struct {
 	RegionColumn string
 	// InferRegion is the action's.
 	InferRegion string
+	// Parent is the table in which the rows are interleaved, and ParentKey the constraint by which each has a parent; nil: they are not.
+	Parent    *catalog.Table
+	ParentKey string
 	// Partitioning is that of the primary index.
 	Partitioning *catalog.Partitioning
 	Protocol     catalog.CommitProtocol

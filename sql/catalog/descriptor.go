@@ -263,6 +263,12 @@ type Table struct {
 	Rewrite *Rewrite `json:",omitempty"`
 	// OnCommit applies to temporary tables.
 	OnCommit OnCommit `json:",omitempty"`
+	// Interleave says in which tables this one is interleaved; nil: in none. These members came with version.Interleaved.
+	Interleave *Interleave `json:",omitempty"`
+	// Interleaved are the tables that are interleaved in this one, without those in between.
+	Interleaved []ID `json:",omitempty"`
+	// Shared says that a table was interleaved in this one. It stays when that is dropped, whose rows are removed later.
+	Shared bool `json:",omitempty"`
 }
 
 // Relocation is the locality that a table gets when new copies of its indexes, with or without the region in front, take their places.

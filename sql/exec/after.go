@@ -362,7 +362,7 @@ func (c *children) with(r *run, vals []types.Row, one bool, f func(i int, primar
 			if !ok {
 				continue
 			}
-			if err := c.scan(r, span, one, func(p *kv.KeyValue) (bool, error) {
+			if err := c.scan(r, c.codec, span, one, func(p *kv.KeyValue) (bool, error) {
 				k, err := primary(p)
 				if err != nil {
 					return false, err
@@ -413,7 +413,7 @@ func (c *children) each(r *run, f func(p *kv.KeyValue, row types.Row) (bool, err
 		return err
 	}
 	row := make(types.Row, len(c.cols))
-	return c.scan(r, c.primary.all(), false, func(p *kv.KeyValue) (bool, error) {
+	return c.scan(r, c.primary, c.primary.all(), false, func(p *kv.KeyValue) (bool, error) {
 		if err := dec.decode(p.Key, p.Value, row); err != nil {
 			return false, err
 		}
@@ -421,9 +421,9 @@ func (c *children) each(r *run, f func(p *kv.KeyValue, row types.Row) (bool, err
 	})
 }
 
-// scan pages through a span of the child until f says that it is done.
-func (c *children) scan(r *run, span keys.Span, one bool, f func(*kv.KeyValue) (bool, error)) error {
-	o := txn.ScanOptions{Span: span, TargetBytes: pageBytes}
+// scan pages through a span of an index of the child until f says that it is done.
+func (c *children) scan(r *run, of *indexCodec, span keys.Span, one bool, f func(*kv.KeyValue) (bool, error)) error {
+	o := txn.ScanOptions{Span: span, TargetBytes: pageBytes, Filter: of.filter()}
 	if one {
 		o.MaxRows = 1
 	}

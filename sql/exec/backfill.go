@@ -122,7 +122,7 @@ type Chunk struct {
 // Read makes the entries of at most limit rows of a span. Two entries with one key of a unique index are the error
 // 23505.
 func (f *Backfill) Read(ctx context.Context, t KV, span keys.Span, limit int64) (*Chunk, error) {
-	page, rest, err := t.Scan(ctx, txn.ScanOptions{Span: span, MaxRows: limit, TargetBytes: pageBytes})
+	page, rest, err := t.Scan(ctx, txn.ScanOptions{Span: span, MaxRows: limit, TargetBytes: pageBytes, Filter: f.src.filter()})
 	if err != nil {
 		return nil, err
 	}

@@ -112,7 +112,7 @@ func (r *run) checkUnique(events []fkEvent) (*failure, error) {
 		}
 		for rest := &span; rest != nil && found <= len(events); {
 			var page []kv.KeyValue
-			if page, rest, err = r.checkScan(txn.ScanOptions{Span: *rest, MaxRows: int64(max(2, len(events)+1-found))}); err != nil {
+			if page, rest, err = r.checkScan(txn.ScanOptions{Span: *rest, MaxRows: int64(max(2, len(events)+1-found)), Filter: u.codec.filter()}); err != nil {
 				return nil, err
 			}
 			found += len(page)
@@ -149,7 +149,7 @@ func FindDuplicate(ctx context.Context, t KV, table *catalog.Table, x *catalog.I
 	row, last := make(types.Row, len(ords)), types.Row(nil)
 	for rest := &span; rest != nil; {
 		var page []kv.KeyValue
-		if page, rest, err = t.Scan(ctx, txn.ScanOptions{Span: *rest, TargetBytes: pageBytes}); err != nil {
+		if page, rest, err = t.Scan(ctx, txn.ScanOptions{Span: *rest, TargetBytes: pageBytes, Filter: codec.filter()}); err != nil {
 			return err
 		}
 		for i := range page {

@@ -1,10 +1,13 @@
 package exec
 
 import (
+	"bytes"
+
 	"meridian/keys"
 	"meridian/sql/catalog"
 	"meridian/sql/rowcode"
 	"meridian/sql/types"
+	"meridian/txn"
 )
 
 // indexCodec makes the keys and values of one index.
@@ -18,9 +21,19 @@ func newIndexCodec(t *catalog.Table, idx *catalog.Index) (*indexCodec, error) {
 	return &indexCodec{x}, nil
 }
 
-// all is the span of the index, and prefix what its keys begin with.
-func (c *indexCodec) all() keys.Span   { return c.x.All() }
-func (c *indexCodec) prefix() keys.Key { return c.x.Prefix() }
+// all is the span of the index.
+func (c *indexCodec) all() keys.Span { return c.x.All() }
+
+// has reports whether a key is one of the index's.
+func (c *indexCodec) has(k keys.Key) bool { return bytes.HasPrefix(k, c.x.Prefix()) && c.x.Owns(k) }
+
+// filter leaves out the rows of other tables that may be in spans of the index; nil: there are none.
+func (c *indexCodec) filter() txn.Filter {
+	if !c.x.Mixed() {
+		return nil
+	}
+	return c.x
+}
 
 // keyType is the type of the i-th key column.
 func (c *indexCodec) keyType(i int) *types.T { return c.x.KeyType(i) }

@@ -501,7 +501,7 @@ func (it *lookupJoinIter) ask(spans []keys.Span, each int) error {
 		it.values = append(it.values, vs...)
 		return err
 	}
-	lists, err := it.scanParts(spans, txn.ScanOptions{Lock: lock.Strength, Wait: lock.Wait})
+	lists, err := it.scanParts(spans, txn.ScanOptions{Lock: lock.Strength, Wait: lock.Wait, Filter: it.o.index.filter()})
 	it.lists = append(it.lists, lists...)
 	return err
 }

@@ -290,7 +290,7 @@ func (it *indexScanIter) open() error {
 	}
 	if o.eager && len(it.spans) > 1 {
 		defer it.holds(o.node.Locking.Held)()
-		lists, err := it.scanMany(it.spans, txn.ScanOptions{Reverse: o.node.Reverse, Lock: o.node.Locking.Strength, Wait: o.node.Locking.Wait})
+		lists, err := it.scanMany(it.spans, txn.ScanOptions{Reverse: o.node.Reverse, Lock: o.node.Locking.Strength, Wait: o.node.Locking.Wait, Filter: o.index.filter()})
 		if err != nil {
 			return err
 		}
@@ -578,7 +578,7 @@ func (it *indexScanIter) advance() (keys.Key, []byte, error) {
 			return nil, nil, nil
 		}
 		o := txn.ScanOptions{Span: it.spans[0], Reverse: it.o.node.Reverse, Lock: lock.Strength, Wait: lock.Wait,
-			MaxRows: int64(it.size), TargetBytes: pageBytes}
+			MaxRows: int64(it.size), TargetBytes: pageBytes, Filter: it.o.index.filter()}
 		if it.size > 0 && !it.o.locks() {
 			it.size *= 4
 			if it.size > 1<<16 {

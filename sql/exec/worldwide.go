@@ -406,7 +406,7 @@ func (c *children) inRegions(r *run, vals []types.Row, one bool, f func(i int, p
 			case one && last == i:
 			case tooLarge(err):
 				// Page by page, each region after the other.
-				if e := c.scan(r, spans[j], one, func(p *kv.KeyValue) (bool, error) {
+				if e := c.scan(r, c.codec, spans[j], one, func(p *kv.KeyValue) (bool, error) {
 					last = i
 					return one, f(i, p)
 				}); e != nil {

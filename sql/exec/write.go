@@ -598,7 +598,7 @@ func (r *run) writeError(err error) error {
 	}
 	for _, w := range r.prog.writers {
 		for _, iw := range w.indexes {
-			if bytes.HasPrefix(c.Key, iw.codec.prefix()) {
+			if iw.codec.has(c.Key) {
 				of := w.table
 				if iw.conv != nil {
 					of = iw.conv.table

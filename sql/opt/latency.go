@@ -130,6 +130,10 @@ func (r *Region) distanceOf(t *catalog.Table, ix *catalog.Index, spans []IndexSp
 	if r.Distance == nil || t.Kind != catalog.KindTable {
 		return Distance{}
 	}
+	if ix.Primary && t.Interleave != nil {
+		root, index := t.Root()
+		return r.Distance(Place{Table: root, Index: index, Snapshot: r.Snapshot})
+	}
 	var seen [][]byte
 	var out Distance
 	for i := range spans {

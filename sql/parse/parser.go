@@ -50,6 +50,8 @@ type Statement struct {
 	// OnCommit is the clause of CREATE TABLE; NoData is WITH NO DATA of CREATE TABLE AS.
 	OnCommit OnCommit
 	NoData   bool
+	// Interleave is INTERLEAVE IN PARENT of CREATE TABLE; nil: it was not given.
+	Interleave *Interleave
 	// Deferrals has the deferrals of the constraints of CREATE TABLE and ALTER TABLE.
 	Deferrals map[ConstraintNumber]Deferral
 	// Bytes estimates the memory of the text and its tree.

@@ -131,7 +131,10 @@ func (r *rewriter) cuts() ([]cut, error) {
 		if err != nil {
 			return nil, err
 		}
-		if cuts = tableOptions(r.s, r.toks); from > 0 {
+		if cuts, err = tableOptions(r.s, r.toks); err != nil {
+			return nil, err
+		}
+		if from > 0 {
 			cuts = append(cuts, cut{from: from, to: to})
 		}
 		more, err := createOptions(r.s, r.toks)

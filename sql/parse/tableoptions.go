@@ -16,9 +16,9 @@ type cut struct {
 	text     string
 }
 
-// tableOptions cuts two clauses out of CREATE TABLE that the grammar library does not accept, and keeps them in the statement: ON COMMIT, which
-// PostgreSQL has before AS, and WITH [NO] DATA at the end.
-func tableOptions(s *Statement, toks []Token) (cuts []cut) {
+// tableOptions cuts three clauses out of CREATE TABLE that the grammar library does not accept, and keeps them in the statement: ON COMMIT, which
+// PostgreSQL has before AS, WITH [NO] DATA at the end, and INTERLEAVE IN PARENT.
+func tableOptions(s *Statement, toks []Token) (cuts []cut, err error) {
 	src := s.Source
 	is := func(i int, words ...string) bool {
 		for k, w := range words {
@@ -33,7 +33,7 @@ func tableOptions(s *Statement, toks []Token) (cuts []cut) {
 		i++
 	}
 	if !is(i, "table") {
-		return nil
+		return nil, nil
 	}
 	depth, as := 0, false
 	for ; i < len(toks); i++ {
@@ -58,12 +58,19 @@ func tableOptions(s *Statement, toks []Token) (cuts []cut) {
 				continue
 			}
 			cuts = append(cuts, cut{from: i, to: to})
+		case !as && is(i, "interleave", "in", "parent"):
+			to, err := interleaveClause(s, toks, i)
+			if err != nil {
+				return nil, err
+			}
+			cuts = append(cuts, cut{from: i, to: to})
+			i = to - 1
 		case as && i+3 == len(toks) && is(i, "with", "no", "data"):
 			s.NoData = true
 			cuts = append(cuts, cut{from: i, to: len(toks)})
 		}
 	}
-	return cuts
+	return cuts, nil
 }
 
 // selectInto rewrites SELECT ... INTO t FROM ... as CREATE TABLE t AS SELECT ... FROM ...

@@ -18,6 +18,10 @@
 //	rowcode.R2: A datum that the key cannot represent exactly (the scale of a decimal, the sign of a zero, the blanks of a bpchar without a
 //	    length) is in the value as well, and the value has precedence.
 //
+// The primary index of a table that is interleaved in others is among their rows (interleave.go, rowcode.R4; docs/decisions/0015-interleaved-tables.md):
+//
+//	/root/index/col1 04 /table/index/col2...
+//
 // # Values
 //
 // A value is a version byte and then the columns that are not NULL, in order of their identity:

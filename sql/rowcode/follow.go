@@ -25,7 +25,7 @@ const (
 
 // Recipe returns how an entry of x leads to the row's key in the table's primary index; nil if it takes more than a recipe can say.
 func (x *Index) Recipe(primary *Index) []byte {
-	if !x.unique || x.Desc.Primary {
+	if !x.unique || x.Desc.Primary || primary.levels != nil {
 		return nil
 	}
 	b := encoding.AppendSized(nil, primary.prefix)

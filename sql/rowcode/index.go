@@ -57,12 +57,18 @@ type Index struct {
 	suffix  []keyColumn   // primary key columns that make entries unique
 	values  []valueColumn // by column identity
 	unique  bool
+	// levels are those above the index's own, if it is interleaved; mixed: rows of other tables are among the index's (rowcode.R4).
+	levels []level
+	mixed  bool
 }
 
 // NewIndex prepares the encoding of an index.
 func NewIndex(t *catalog.Table, ix *catalog.Index) (*Index, error) {
 	x := &Index{Table: t, Desc: ix, unique: ix.Unique || ix.Primary}
 	x.prefix = keys.IndexPrefix(t.ID, ix.ID)
+	if x.mixed = ix.Primary && t.SharesKeys(); x.mixed && t.Interleave != nil {
+		x.interleave(t.Interleave)
+	}
 	inKey := make(map[catalog.ColumnID]bool)
 	for _, c := range ix.Columns {
 		k, err := keyColumnOf(t, c)
@@ -155,10 +161,10 @@ func keyColumnOf(t *catalog.Table, c catalog.IndexColumn) (keyColumn, error) {
 	return k, nil
 }
 
-// All is the span of the whole index.
+// All is the span of the whole index; rows of other tables may be in it (Mixed).
 func (x *Index) All() keys.Span { return keys.Span{Start: x.prefix, End: x.prefix.PrefixEnd()} }
 
-// Prefix is the prefix of every key of the index; it must not be changed.
+// Prefix is the prefix of every key of the index, and perhaps of other keys; it must not be changed.
 func (x *Index) Prefix() keys.Key { return x.prefix }
 
 // Columns is the number of the index's own key columns.
@@ -224,6 +230,9 @@ func (x *Index) AppendKey(buf []byte, row types.Row) ([]byte, error) {
 		if buf, err = AppendKeyDatum(buf, d, c.dir); err != nil {
 			return nil, err
 		}
+		if x.levels != nil {
+			buf = x.descend(buf, i+1)
+		}
 	}
 	if !x.unique || null && !x.Desc.Primary {
 		for i := range x.suffix {
@@ -251,6 +260,9 @@ func (x *Index) AppendPrefix(buf []byte, vals []types.Datum) ([]byte, error) {
 		var err error
 		if buf, err = AppendKeyDatum(buf, d, c.dir); err != nil {
 			return nil, err
+		}
+		if x.levels != nil {
+			buf = x.descend(buf, i+1)
 		}
 	}
 	return buf, nil

@@ -187,6 +187,9 @@ func known(v types.Datum, t *types.T) bool {
 
 func (d *Decoder) decode(key, value []byte, out types.Row) error {
 	copy(out, d.initial)
+	if d.x.mixed && !d.x.find(key).own {
+		return d.corrupt("key of another table")
+	}
 	if len(d.keySlots) > 0 {
 		if err := d.decodeKey(key, out); err != nil {
 			return err
@@ -247,6 +250,12 @@ func (d *Decoder) decodeKey(key []byte, out types.Row) error {
 	for i, slot := range d.keySlots {
 		c := d.x.keyColumn(i)
 		var err error
+		if d.x.levels != nil && i > 0 {
+			var ok bool
+			if b, ok = d.x.ascend(b, i); !ok {
+				return d.corrupt("key of another table")
+			}
+		}
 		if slot < 0 {
 			if b, err = skipKeyDatum(b, c.t, c.dir); err != nil {
 				return d.corrupt("malformed key")
@@ -272,6 +281,12 @@ func (x *Index) KeyValues(key []byte) (types.Row, error) {
 	for i := range x.columns {
 		c := &x.columns[i]
 		var err error
+		if x.levels != nil && i > 0 {
+			var ok bool
+			if b, ok = x.ascend(b, i); !ok {
+				return nil, d.corrupt("key of another table")
+			}
+		}
 		if row[i], b, err = DecodeKeyDatum(b, c.t, c.dir); err != nil {
 			return nil, d.corrupt("malformed key")
 		}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
@@ -156,6 +155,10 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 	case *bind.AlterConstraint:
 		for i := range t.Foreign {
 			if k := &t.Foreign[i]; k.Name == a.Name {
+				if t.InterleavedBy(k.ID) && a.Deferrable {
+					return sqlstate.New(sqlstate.FeatureNotSupported, "the foreign key of an interleaved table can't be deferrable").
+						WithHint("A row is written when its parent is there.")
+				}
 				k.Deferrable, k.Deferred = a.Deferrable, a.Deferred
 			}
 		}
@@ -180,12 +183,18 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 		t.ColumnByName(a.Column).OnUpdate = a.Expr
 		return nil
 	case *bind.SetLocality:
+		if err := notInHierarchy(t, "SET LOCALITY"); err != nil {
+			return err
+		}
 		return c.setLocality(t, a)
 	case *bind.SetSchema:
 		return c.setSchema(t, a.Schema)
 	case *bind.OwnerTo:
 		return c.ownerTo(t, a.Owner)
 	case *bind.SetPartitioning:
+		if t.Interleave != nil && a.Index == t.Primary().ID {
+			return notInHierarchy(t, "PARTITION BY")
+		}
 		return setPartitioning(t, a)
 	case *bind.SetOptions:
 		if t.Options == nil {
@@ -200,6 +209,15 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 		}
 		return nil
 	case *bind.SetProtocol:
+		if a.Protocol != t.Protocol {
+			if err := notInHierarchy(t, "a change of the commit protocol"); err != nil {
+				return err
+			}
+		}
+		if a.Protocol != 0 && t.Shared {
+			return sqlstate.New(sqlstate.FeatureNotSupported, "table \"%s\" can't have the commit protocol %s", t.Name, a.Protocol).
+				WithDetail("Rows of tables that were interleaved in it may still be among its own.").WithHint("Make a new table and copy the rows by INSERT ... SELECT.")
+		}
 		return c.setProtocol(t, a.Protocol)
 	case *bind.SetBallots:
 		t.Ballots = a.Ballots
@@ -244,7 +262,11 @@ func (c *change) empty(t *catalog.Table) (bool, error) {
 	if t.Leaderless() && !c.isNew(t) {
 		return false, nil
 	}
-	rows, _, err := c.kv.Scan(c.ctx, txn.ScanOptions{Span: keys.IndexSpan(t.ID, t.Primary().ID), MaxRows: 1})
+	span, filter, err := ownRows(t)
+	if err != nil {
+		return false, err
+	}
+	rows, _, err := c.kv.Scan(c.ctx, txn.ScanOptions{Span: span, MaxRows: 1, Filter: filter})
 	return len(rows) == 0, err
 }
 
@@ -822,6 +844,9 @@ func (c *change) dropConstraint(t *catalog.Table, a *bind.DropConstraint) error 
 			return err
 		}
 		if x.Primary {
+			if err := notInHierarchy(t, "DROP CONSTRAINT of the primary key"); err != nil {
+				return err
+			}
 			return c.dropPrimaryKey(t)
 		}
 		return c.removeIndex(t, x.ID)

@@ -8,7 +8,6 @@ import (
 	"meridian/clock"
 	"meridian/encoding"
 	"meridian/host"
-	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/exec"
@@ -94,10 +93,13 @@ func (e *Executor) Collect(ctx context.Context, t *catalog.Table, tx exec.KV, ho
 	st := &catalog.Statistics{At: e.o.Clock.Wall().UnixNano(), Columns: map[catalog.ColumnID]catalog.ColumnStatistics{}}
 	s := newSample(len(ordinals), e.o.Host.Dice)
 	row := make(types.Row, len(ordinals))
-	span := keys.IndexSpan(t.ID, t.Primary().ID)
+	span, filter, err := ownRows(t)
+	if err != nil {
+		return nil, err
+	}
 	for next := &span; next != nil; {
 		began := e.o.Host.Clock.Monotonic()
-		rows, resume, err := tx.Scan(ctx, txn.ScanOptions{Span: *next, MaxRows: 5000, TargetBytes: 1 << 20})
+		rows, resume, err := tx.Scan(ctx, txn.ScanOptions{Span: *next, MaxRows: 5000, TargetBytes: 1 << 20, Filter: filter})
 		if err != nil {
 			return nil, err
 		}

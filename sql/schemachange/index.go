@@ -190,6 +190,9 @@ func (c *change) removeIndex(t *catalog.Table, id catalog.IndexID) error {
 // addPrimaryKey replaces the primary key: a new primary index is filled in addition to the old one, together with a copy of
 // every secondary index, whose entries end with the primary key; then they change places.
 func (c *change) addPrimaryKey(t *catalog.Table, d *bind.IndexDef) error {
+	if err := notInHierarchy(t, "another primary key"); err != nil {
+		return err
+	}
 	if slices.ContainsFunc(t.Mutations, func(m catalog.Mutation) bool { return m.Kind == catalog.MutateIndex && m.Job != 0 }) {
 		return c.Catalog.JobFirst(t.ID)
 	}

@@ -47,6 +47,8 @@ type removePayload struct {
 	Forget []catalog.ID
 	// Pressed: a disk was nearly full, and the removal does not wait for reads of the past.
 	Pressed bool
+	// Rows are rows to delete that are among those of other tables.
+	Rows []removedRows `json:",omitempty"`
 	// Kept are the removed indexes that their tables' descriptors still have (catalog.Table.Removed).
 	Kept map[catalog.ID][]catalog.IndexID `json:",omitempty"`
 	// Reserved says that Forget is a reservation, which is kept if its transaction has committed, together with the data (lease.L13).
@@ -92,8 +94,12 @@ func (c *change) insure(t *catalog.Table, x *catalog.Index) error {
 	if c.o.Jobs == nil {
 		return nil
 	}
-	rows, _, err := c.kv.Scan(c.ctx, txn.ScanOptions{Span: keys.IndexSpan(t.ID, t.Primary().ID), MaxRows: insuredRows})
-	if err != nil || len(rows) < insuredRows {
+	span, filter, err := ownRows(t)
+	if err != nil {
+		return err
+	}
+	rows, rest, err := c.kv.Scan(c.ctx, txn.ScanOptions{Span: span, MaxRows: insuredRows, Filter: filter})
+	if err != nil || len(rows) < insuredRows && (filter == nil || rest == nil) {
 		return err // its entries are not loaded, and end with the transaction
 	}
 	return c.o.DB.Run(c.ctx, txn.TxnOptions{Name: "index"}, func(ctx context.Context, tx *txn.Txn) error {
@@ -128,7 +134,13 @@ func (e *Executor) plan(ctx context.Context, tx *txn.Txn, cat *lease.Txn) error 
 	var gone removePayload
 	var names []string
 	err := cat.EachTable(func(base, now *catalog.Table) error {
+		if err := hierarchyHolds(cat, now); err != nil {
+			return err
+		}
 		if now.Dropped {
+			if base != nil && !base.Dropped {
+				gone.Rows = append(gone.Rows, lostRows(cat, base, 0)...)
+			}
 			if base == nil || !base.Dropped {
 				gone.Spans = append(gone.Spans, keys.TableSpan(now.ID))
 				gone.Forget = append(gone.Forget, now.ID)
@@ -139,6 +151,9 @@ func (e *Executor) plan(ctx context.Context, tx *txn.Txn, cat *lease.Txn) error 
 		if base != nil {
 			for i := range base.Indexes {
 				if id := base.Indexes[i].ID; now.Index(id) == nil {
+					if base.Indexes[i].Primary {
+						gone.Rows = append(gone.Rows, lostRows(cat, base, id)...)
+					}
 					gone.Spans = append(gone.Spans, keys.IndexSpan(now.ID, id))
 					names = append(names, now.Name)
 					if e.keepPlace(cat, now, &base.Indexes[i]) {
@@ -709,7 +724,17 @@ func (e *Executor) removeData(ctx context.Context, r *job.Run) error {
 			return err
 		}
 	}
-	for at < len(p.Spans) {
+	for at < len(p.Spans)+len(p.Rows) {
+		if at >= len(p.Spans) {
+			if err := e.removeRows(ctx, p.Rows[at-len(p.Spans)]); err != nil {
+				return err
+			}
+			at++
+			if err := r.Checkpoint(ctx, float64(at)/float64(len(p.Spans)+len(p.Rows)), at); err != nil {
+				return err
+			}
+			continue
+		}
 		// No descriptor leads here any more, not even one of an older version: all versions may go.
 		clear := func() error {
 			if p.Pressed { // a transaction may still read the past
@@ -728,7 +753,7 @@ func (e *Executor) removeData(ctx context.Context, r *job.Run) error {
 			return err
 		}
 		at++
-		if err := r.Checkpoint(ctx, float64(at)/float64(len(p.Spans)), at); err != nil {
+		if err := r.Checkpoint(ctx, float64(at)/float64(len(p.Spans)+len(p.Rows)), at); err != nil {
 			return err
 		}
 	}

@@ -266,6 +266,9 @@ func (c *change) rewrite(t *catalog.Table, online bool) (err error) {
 				WithHint("Add a column of the new type, update the rows, and rename.")
 		}
 	}()
+	if err := notInHierarchy(t, "a change that rewrites all rows"); err != nil {
+		return err
+	}
 	inKey := slices.ContainsFunc(t.Primary().Columns, func(k catalog.IndexColumn) bool { return t.Rewrite.Has(k.Column) })
 	var ms []catalog.Mutation
 	for i, n := 0, len(t.Indexes); i < n; i++ {

@@ -166,6 +166,9 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 		return "", err
 	}
 	inheritExternal(t, db)
+	if err := c.interleave(t, s); err != nil {
+		return "", err
+	}
 	c.Catalog.New(lease.Descriptor{Table: t})
 	if err := c.reserve(t); err != nil {
 		return "", err
@@ -329,6 +332,11 @@ func (c *change) dropRelations(s *bind.DropRelation) error {
 	}
 	var deps []dependent
 	for _, t := range s.Tables {
+		for _, id := range t.Interleaved {
+			if child := c.current(id); child != nil && !going[id] {
+				return c.keepsParent(child, child.Interleave.Foreign)
+			}
+		}
 		if err := c.requiredByIdentity(t, going); err != nil {
 			return err
 		}
@@ -443,6 +451,9 @@ func (c *change) databaseName(id catalog.ID) string {
 // removeForeign removes a foreign key.
 func (c *change) removeForeign(table catalog.ID, constraint uint32) error {
 	t := c.Catalog.Table(table)
+	if err := c.keepsParent(t, constraint); err != nil {
+		return err
+	}
 	for i := range t.Foreign {
 		if t.Foreign[i].ID == constraint {
 			unlink(c.Catalog, t, &t.Foreign[i])
@@ -469,6 +480,7 @@ func (c *change) drop(id catalog.ID) {
 		c.clear(t) // removing rows from the session's memory does not fail
 	}
 	t.DropTime = c.o.Clock.Wall().UnixNano()
+	c.leave(t)
 	for i := range t.Foreign {
 		if t.Foreign[i].RefTable != t.ID {
 			unlink(c.Catalog, t, &t.Foreign[i])
@@ -563,6 +575,11 @@ func (c *change) truncate(s *bind.Truncate) error {
 				return c.Catalog.JobFirst(t.ID)
 			}
 		}
+		if kept && !m.Temporary() {
+			if err := notInHierarchy(m, "TRUNCATE within a super region"); err != nil {
+				return err
+			}
+		}
 		if kept {
 			if err := c.clear(m); err != nil {
 				return err
@@ -570,11 +587,15 @@ func (c *change) truncate(s *bind.Truncate) error {
 			m.Generation++
 			continue
 		}
+		was := m.Primary().ID
 		for i := range m.Indexes {
 			// The identity is never used again, so that the new rows can be loaded (txn.PrivateSpans).
 			if err := c.Catalog.RenewIndex(c.ctx, m, &m.Indexes[i]); err != nil {
 				return err
 			}
+		}
+		if err := c.renamed(m, was, m.Primary().ID); err != nil {
+			return err
 		}
 		m.Generation++
 	}

@@ -1,6 +1,8 @@
 package schemachange
 
 import (
+	"slices"
+
 	"meridian/placement"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
@@ -84,6 +86,10 @@ func (c *change) configureTable(s *bind.ConfigureZone) error {
 	t := c.Catalog.Table(s.Table.ID)
 	if t == nil {
 		return sqlstate.New(sqlstate.UndefinedTable, "relation \"%s\" does not exist", s.Table.Name)
+	}
+	if t.Interleave != nil && (s.Indexes == nil || slices.ContainsFunc(s.Indexes, func(x *catalog.Index) bool { return x.Primary })) {
+		return sqlstate.New(sqlstate.FeatureNotSupported, "CONFIGURE ZONE is not supported for table \"%s\", which is interleaved in another", t.Name).
+			WithHint("The rows are where those of the root are: configure that. Secondary indexes can be configured by ALTER INDEX.")
 	}
 	if s.Indexes == nil {
 		return c.configure(s, region.Object{Database: s.Database, Table: t}, &t.Zone)

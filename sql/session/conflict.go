@@ -135,7 +135,7 @@ func (s *Session) located(err error) error {
 	if !errors.As(err, &locked) || locked.Timeout {
 		return err
 	}
-	table, _, _, kerr := keys.DecodeIndexKey(locked.Key)
+	table, _, _, kerr := keys.Owner(locked.Key)
 	if kerr != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (w witness) key(k keys.Key) string {
 		lock := advisory.Shown(l, advisory.Exclusive)
 		return fmt.Sprintf("advisory lock [%d,%d,%d,%d]", lock.Database, lock.Class, lock.Object, lock.Sub)
 	}
-	table, index, _, err := keys.DecodeIndexKey(k)
+	table, index, _, err := keys.Owner(k)
 	if err != nil || w.cat == nil {
 		return plain
 	}

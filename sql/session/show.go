@@ -51,20 +51,39 @@ func (s *Session) show(ctx context.Context, c *bind.Show, w *rowWriter) error {
 
 // showRanges lists ranges. A role that is not a superuser sees no keys of other tables.
 func showRanges(ctx context.Context, ranges Ranges, r rights, c *bind.Show, w *rowWriter) error {
-	span := keys.Span{Start: keys.TablePrefix, End: keys.TableMax}
-	switch {
-	case c.Index != nil:
-		p := keys.IndexPrefix(uint32(c.Table.ID), uint32(c.Index.ID))
-		span = keys.Span{Start: p, End: p.PrefixEnd()}
-	case c.Table != nil:
-		span = keys.TableSpan(uint32(c.Table.ID))
+	spans := shownSpans(c)
+	w.columns(showColumns(c)...)
+	clip := c.Table != nil && !r.access.Superuser(r.role)
+	for _, span := range spans {
+		if err := showSpan(ctx, ranges, span, clip, w); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// shownSpans are the parts of the keyspace of a SHOW RANGES. The rows of an interleaved table are among those of the root, and its other indexes are in its own span.
+func shownSpans(c *bind.Show) []keys.Span {
+	switch {
+	case c.Table == nil:
+		return []keys.Span{{Start: keys.TablePrefix, End: keys.TableMax}}
+	case c.Table.Interleave != nil && (c.Index == nil || c.Index.Primary):
+		spans := []keys.Span{keys.IndexSpan(c.Table.Root())}
+		if c.Index == nil && len(c.Table.Indexes) > 1 {
+			spans = append(spans, keys.TableSpan(c.Table.ID))
+		}
+		return spans
+	case c.Index != nil:
+		return []keys.Span{keys.IndexSpan(c.Table.ID, c.Index.ID)}
+	}
+	return []keys.Span{keys.TableSpan(c.Table.ID)}
+}
+
+func showSpan(ctx context.Context, ranges Ranges, span keys.Span, clip bool, w *rowWriter) error {
 	rows, err := ranges.Ranges(ctx, span.Start, span.End)
 	if err != nil {
 		return err
 	}
-	w.columns(showColumns(c)...)
-	clip := c.Table != nil && !r.access.Superuser(r.role)
 	for _, r := range rows {
 		if clip { // a range may begin or end at a row of another table
 			r.Start, r.End = maxKey(r.Start, span.Start), minKey(r.End, span.End)

@@ -8,6 +8,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/catalog"
+	"meridian/sql/rowcode"
 	"meridian/sql/scalar/system"
 	"meridian/sql/sqlstate"
 	"meridian/txn"
@@ -65,7 +66,7 @@ func (e *environment) relationSize(ctx context.Context, t *catalog.Table, index 
 		if !wanted {
 			continue
 		}
-		n, err := e.spanSize(ctx, t, keys.IndexSpan(t.ID, x.ID))
+		n, err := e.indexSize(ctx, t, x)
 		if err != nil {
 			return 0, err
 		}
@@ -74,8 +75,20 @@ func (e *environment) relationSize(ctx context.Context, t *catalog.Table, index 
 	return bytes, nil
 }
 
-// spanSize estimates the size of a span of a table.
-func (e *environment) spanSize(ctx context.Context, t *catalog.Table, span keys.Span) (int64, error) {
+// indexSize estimates the size of an index.
+func (e *environment) indexSize(ctx context.Context, t *catalog.Table, x *catalog.Index) (int64, error) {
+	entries, err := rowcode.NewIndex(t, x)
+	if err != nil {
+		return 0, err
+	}
+	if entries.Mixed() {
+		return e.spanSize(ctx, t, entries.All(), entries)
+	}
+	return e.spanSize(ctx, t, entries.All(), nil)
+}
+
+// spanSize estimates the size of a span of a table, of which only the keys that filter wants count.
+func (e *environment) spanSize(ctx context.Context, t *catalog.Table, span keys.Span, filter txn.Filter) (int64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -88,7 +101,7 @@ func (e *environment) spanSize(ctx context.Context, t *catalog.Table, span keys.
 		target = uncountedBytes
 	}
 	read := func(scan func(context.Context, txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error)) (bytes, rows int64, whole bool) {
-		list, resume, err := scan(ctx, txn.ScanOptions{Span: span, TargetBytes: target})
+		list, resume, err := scan(ctx, txn.ScanOptions{Span: span, TargetBytes: target, Filter: filter})
 		for _, r := range list {
 			bytes += int64(len(r.Key) + len(r.Value))
 		}
@@ -110,6 +123,9 @@ func (e *environment) spanSize(ctx context.Context, t *catalog.Table, span keys.
 	}
 	if st != nil && rows > 0 {
 		bytes = max(bytes, int64(float64(bytes)/float64(rows)*float64(st.Rows)))
+	}
+	if filter != nil { // ranges do not know whose rows they have
+		return bytes, ctx.Err()
 	}
 	ranges, err := e.s.srv.Ranges.Ranges(ctx, span.Start, span.End)
 	if err != nil {

@@ -427,6 +427,26 @@ func (f *Functions) checkConstraint(c *catalog.Check, pretty bool) string {
 
 var actionNames = [...]string{"NO ACTION", "RESTRICT", "CASCADE", "SET NULL", "SET DEFAULT"}
 
+// interleaved is INTERLEAVE IN PARENT, in the form of CockroachDB.
+func (f *Functions) interleaved(t *catalog.Table) string {
+	for i := range t.Foreign {
+		k := &t.Foreign[i]
+		if !t.InterleavedBy(k.ID) {
+			continue
+		}
+		parent := f.table(uint32(k.RefTable))
+		if parent == nil {
+			return ""
+		}
+		s := " INTERLEAVE IN PARENT " + f.relationName(parent) + " (" + columnNames(t, k.Columns) + ")"
+		if k.OnDelete != catalog.NoAction {
+			s += " ON DELETE " + actionNames[k.OnDelete]
+		}
+		return s
+	}
+	return ""
+}
+
 func (f *Functions) foreignConstraint(t *catalog.Table, k *catalog.ForeignKey) string {
 	ref := t
 	if k.RefTable != t.ID {
@@ -671,6 +691,9 @@ func (p *Provider) CreateStatement(ctx context.Context, f *Functions, id uint32)
 		}
 	}
 	for i := range t.Foreign {
+		if t.InterleavedBy(t.Foreign[i].ID) {
+			continue // it comes with INTERLEAVE IN PARENT
+		}
 		lines = append(lines, "CONSTRAINT "+Quote(t.Foreign[i].Name)+" "+f.foreignConstraint(t, &t.Foreign[i]))
 	}
 	for i := range t.Checks {
@@ -686,6 +709,7 @@ func (p *Provider) CreateStatement(ctx context.Context, f *Functions, id uint32)
 	if with := options(t); with != "" {
 		q += " WITH (" + with + ")"
 	}
+	q += f.interleaved(t)
 	if l := locality(f.database(t.Database), t); l != "" {
 		q += " LOCALITY " + l
 	}

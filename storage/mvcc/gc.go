@@ -226,3 +226,20 @@ func (r *Reader) FindSplitKey(start, end keys.Key, size int64) (at, before keys.
 	}
 	return at, before, it.Error()
 }
+
+// Ends are the first and the last key of a span that have versions; nil: there is none.
+func (r *Reader) Ends(start, end keys.Key) (first, last keys.Key, err error) {
+	it, err := r.dataIter(start, end)
+	if err != nil {
+		return nil, nil, err
+	}
+	if it.First() {
+		k, _ := it.Key()
+		first = append(first, k...)
+	}
+	if first != nil && it.Last() {
+		k, _ := it.Key()
+		last = append(last, k...)
+	}
+	return first, last, it.Error()
+}

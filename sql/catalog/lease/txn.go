@@ -522,7 +522,14 @@ const commitWithin = 10 * time.Second
 func (t *Txn) bound() {
 	for _, id := range t.order {
 		x := t.edits[id].now.Table
-		if x == nil || !t.tx.HasLoaded(keys.TableSpan(x.ID)) {
+		if x == nil {
+			continue
+		}
+		root := x.ID
+		if x.Interleave != nil {
+			root, _ = x.Root()
+		}
+		if !t.tx.HasLoaded(keys.TableSpan(x.ID)) && !t.tx.HasLoaded(keys.TableSpan(root)) {
 			continue
 		}
 		if t.until.IsZero() {
