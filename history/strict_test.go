@@ -203,10 +203,8 @@ func TestStrictMany(t *testing.T) {
 	txn := func(call, ret int64, a ...Access) *Txn {
 		return &Txn{ID: n + int(call+ret), Client: n + int(call+ret), Outcome: OK, Call: at + call, Return: at + ret, Accesses: a}
 	}
-	for _, y := range []*Txn{txn(0, 1, Access{Kind: Append, Key: "p", Value: 1}), txn(2, 3, Access{Kind: Append, Key: "q", Value: 1}),
-		txn(0, 9, Access{Kind: Read, Key: "p", List: []int64{}}, Access{Kind: Read, Key: "q", List: []int64{1}})} {
-		x.txns = append(x.txns, y)
-	}
+	x.txns = append(x.txns, txn(0, 1, Access{Kind: Append, Key: "p", Value: 1}), txn(2, 3, Access{Kind: Append, Key: "q", Value: 1}),
+		txn(0, 9, Access{Kind: Read, Key: "p", List: []int64{}}, Access{Kind: Read, Key: "q", List: []int64{1}}))
 	x.txns = append(x.txns, txn(1<<40, 1<<40, Access{Kind: Read, Key: "p", List: []int64{1}}))
 	begun = time.Now()
 	r = Appends(x.txns, ByTime)

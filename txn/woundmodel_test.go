@@ -3,7 +3,6 @@ package txn_test
 import (
 	"fmt"
 	"hash/maphash"
-	"math/bits"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -145,8 +144,6 @@ func (w *woundWorld) writes(i int) (m uint8) {
 	}
 	return m
 }
-
-func (w *woundWorld) anchor(i int) int { return bits.TrailingZeros8(w.writes(i)) }
 
 // successors calls f with each state that may follow. A fault need not happen, nor time pass yet; all other steps are made in the end.
 func (w *woundWorld) successors(s *woundState, f func(label string, next *woundState, fault bool)) {

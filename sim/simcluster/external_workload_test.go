@@ -380,7 +380,10 @@ func (cl *externalClient) chain(third *externalClient) {
 				if err != nil {
 					return err
 				}
-				<-both
+				select {
+				case <-both:
+				case <-time.After(2 * time.Second): // the first append may be waiting for the lock of this transaction's read
+				}
 				return third.read(ctx, conn, t, ids[1], "")
 			})
 			if first {
