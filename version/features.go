@@ -12,12 +12,14 @@ const (
 	Witnesses
 	// FastPaxos is the commit protocol fast_paxos: tables that name it, and ranges that have it.
 	FastPaxos
+	// Placements is the placement menu, and databases, tables and directories that have one of its options.
+	Placements
 	// released is how many features this release has.
 	released
 )
 
 // present is what this release can do. Its Own is the version of the last feature of the release.
-var present = Binary{Own: Version{0, 1, 2}, Oldest: Version{0, 1, 0}}
+var present = Binary{Own: Version{0, 1, 3}, Oldest: Version{0, 1, 0}}
 
 // feature is what is known of a Feature.
 type feature struct {
@@ -27,9 +29,10 @@ type feature struct {
 
 // known is the features of this release, in the order of the constants; versions never go down.
 var known = [released]feature{
-	Base:      {"base", Version{0, 1, 0}},
-	Witnesses: {"witnesses", Version{0, 1, 1}},
-	FastPaxos: {"fast_paxos", Version{0, 1, 2}},
+	Base:       {"base", Version{0, 1, 0}},
+	Witnesses:  {"witnesses", Version{0, 1, 1}},
+	FastPaxos:  {"fast_paxos", Version{0, 1, 2}},
+	Placements: {"placements", Version{0, 1, 3}},
 }
 
 // features is every Feature.

@@ -129,6 +129,8 @@ type Cluster interface {
 	Nodes(ctx context.Context) ([]NodeRow, error)
 	// Ranges lists the ranges that overlap a span.
 	Ranges(ctx context.Context, start, end []byte) ([]RangeRow, error)
+	// Fit compares the ranges of a span with their configurations.
+	Fit(ctx context.Context, start, end []byte) (Fit, error)
 	// Violations are the constraints that ranges do not meet.
 	Violations(ctx context.Context) ([]Violation, error)
 	// Statements counts the statements that this node ran, by kind.
@@ -139,6 +141,17 @@ type Cluster interface {
 	Versions(ctx context.Context) (upgrade.View, error)
 	// Retries counts the retries on this node.
 	Retries() []RetryRow
+}
+
+// Fit is how far the replicas of a span's ranges are where their configurations want them.
+type Fit struct {
+	Ranges int
+	Bytes  int64
+	// Replicas says where they are: voters by region, non-voters in parentheses, and the regions of the leases.
+	Replicas string
+	// Reason is what the first of those ranges lacks that are not in place; empty: all are. Stuck says that it can't be helped as long as the nodes are as they are.
+	Reason string
+	Stuck  bool
 }
 
 // Violation is a range that violates constraints: replicas are on Forbidden nodes, and too few are where the Missing constraints want some.

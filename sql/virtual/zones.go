@@ -20,14 +20,12 @@ func (p *Provider) cluster() placement.Zone {
 	return p.o.Zone()
 }
 
-// zones are the configurations of spans that have names.
-func (f *Functions) zones() map[string]*catalog.ZoneConfig {
-	if v, ok := f.view.(interface {
-		Zones() map[string]*catalog.ZoneConfig
-	}); ok {
-		return v.Zones()
+// zones are the configurations that have names.
+func (f *Functions) zones() (z catalog.NamedZones) {
+	if v, ok := f.view.(interface{ Zones() catalog.NamedZones }); ok {
+		z = v.Zones()
 	}
-	return nil
+	return z
 }
 
 // zoneName names an object as ALTER ... CONFIGURE ZONE does.
@@ -183,6 +181,15 @@ func (f *Functions) partitionsAndZones(t *catalog.Table) (out []string) {
 			out = append(out, "ALTER INDEX "+name+"@"+Quote(x.Name)+by)
 		}
 	}
+	t.EachPlacement(func(x *catalog.Index, prefix *catalog.Bound, p string) {
+		of := ""
+		if prefix != nil {
+			of = " FOR VALUES (" + prefix.Text + ")"
+		}
+		if x == nil || x == t.Primary() {
+			out = append(out, "ALTER TABLE "+name+" SET PLACEMENT '"+strings.ReplaceAll(p, "'", "''")+"'"+of)
+		}
+	})
 	zone("TABLE "+name, t.Zone)
 	for i := range t.Indexes {
 		x := &t.Indexes[i]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"meridian/cluster"
 	"meridian/placement"
 	"meridian/sql/virtual"
 	"meridian/upgrade"
@@ -33,6 +34,18 @@ func (p places) Clocks() []virtual.ClockRow                              { retur
 func (p places) Versions(context.Context) (upgrade.View, error)          { return upgrade.View{}, nil }
 func (p places) Retries() []virtual.RetryRow                             { return nil }
 func (p places) Violations(context.Context) ([]virtual.Violation, error) { return nil, nil }
+func (p places) Fit(context.Context, []byte, []byte) (virtual.Fit, error) {
+	return virtual.Fit{Ranges: 1, Replicas: "?"}, nil
+}
+
+// placed are the nodes as placement sees them.
+func (p places) placed() (out []placement.Node) {
+	for _, n := range p.nodes {
+		out = append(out, placement.Node{Node: n.ID, Live: n.Live, Locality: cluster.Locality{{Key: "region", Value: n.Region}, {Key: "zone", Value: n.Zone}}})
+	}
+	return out
+}
+
 func (p places) Ranges(context.Context, []byte, []byte) ([]virtual.RangeRow, error) {
 	return nil, nil
 }
