@@ -38,6 +38,8 @@ func (f *Functions) zoneName(o region.Object) string {
 	}
 	name := Quote(o.Database.Name) + "." + f.qualified(o.Table)
 	switch {
+	case o.Directory != nil:
+		return "DIRECTORY (" + o.Directory.Prefix.Text + ") OF TABLE " + name
 	case o.Partition != "":
 		return "PARTITION " + Quote(o.Partition) + " OF INDEX " + name + "@" + Quote(o.Index.Name)
 	case o.Index != nil:
@@ -184,6 +186,9 @@ func (f *Functions) partitionsAndZones(t *catalog.Table) (out []string) {
 	t.EachPlacement(func(x *catalog.Index, prefix *catalog.Bound, p string) {
 		of := ""
 		if prefix != nil {
+			if !f.view.Access().May(f.view.CurrentUser(), t.ID, catalog.Select) {
+				return // the values are those of rows
+			}
 			of = " FOR VALUES (" + prefix.Text + ")"
 		}
 		if x == nil || x == t.Primary() {
@@ -274,7 +279,7 @@ func (r *reading) objectAt(at keys.Key, dbs []*catalog.Database) (o region.Objec
 	}
 	if _, index, _, err := keys.DecodeIndexKey(at); err == nil {
 		if x := t.Index(catalog.IndexID(index)); x != nil {
-			o.Index, o.Partition = x, region.PartitionAt(t, x, at)
+			o.Index, o.Partition, o.Directory = x, region.PartitionAt(t, x, at), region.DirectoryAt(t, x, at)
 		}
 	}
 	return o, true

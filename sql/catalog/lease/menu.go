@@ -21,7 +21,7 @@ func (d *Descriptor) placements() (out []string) {
 	return out
 }
 
-// pinPlacements keeps objects from naming options that are gone (lease.L11), as pinRoles does roles: a transaction that gives something an option reads the descriptor with the
+// pinPlacements keeps objects from naming options that are gone (lease.L14), as pinRoles does roles: a transaction that gives something an option reads the descriptor with the
 // menu, and one that drops an option reads all descriptors, so that of two such transactions one fails.
 func (t *Txn) pinPlacements(ctx context.Context) error {
 	var named, going []string

@@ -276,6 +276,17 @@ func DirectorySpan(t *catalog.Table, x *catalog.Index, d *catalog.Directory) key
 	return keys.Span{Start: at, End: at.PrefixEnd()}
 }
 
+// DirectoryAt is the directory of an index whose placement a key has; nil: it is in none that has one.
+func DirectoryAt(t *catalog.Table, x *catalog.Index, at keys.Key) (found *catalog.Directory) {
+	for i := range x.Directories {
+		d := &x.Directories[i]
+		if DirectorySpan(t, x, d).Contains(at) && (found == nil || found.Prefix.Values < d.Prefix.Values) {
+			found = d
+		}
+	}
+	return found
+}
+
 // deepest is the stretch that counts for a key; the first one covers all keys.
 func deepest(all []stretch, at keys.Key) *stretch {
 	over := &all[0]
