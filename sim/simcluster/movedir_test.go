@@ -2,7 +2,10 @@ package simcluster_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +15,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"meridian/console"
+	"meridian/server"
+	"meridian/sim"
+	"meridian/sim/simcluster"
 )
 
 // directory is what SHOW DIRECTORIES says of one.
@@ -222,5 +230,110 @@ func TestMovedirNeighbours(t *testing.T) {
 		exec(t, root, `UPDATE users SET v = 0 WHERE id = 5`)
 		exec(t, root, `ALTER TABLE users RESET PLACEMENT FOR VALUES (5)`)
 		all(home)
+	})
+}
+
+// TestUniverse: the console and SHOW UNIVERSE have the zones with their nodes, leaders and states, the moves between them and the directories that are not in place.
+func TestUniverse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 3, Log: logTo(), Configure: func(i int, o *server.Options) {
+			if i == 0 {
+				o.HTTPAddr = "n1:8080"
+			}
+		}})
+		tr := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			return c.Network.Node("monitor", "us-east1").Dial(ctx, addr)
+		}}
+		defer tr.CloseIdleConnections()
+		ask := func() (a console.Cluster) {
+			t.Helper()
+			resp, err := (&http.Client{Transport: tr}).Get("http://n1:8080/api/v1/cluster")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
+				t.Fatal(err)
+			}
+			return a
+		}
+		root := connect(t, c, 0)
+		exec(t, root, `CREATE PLACEMENT us WITH (num_replicas = 3, constraints = '[+region=us-east1]')`)
+		exec(t, root, `CREATE PLACEMENT eu WITH (num_replicas = 3, constraints = '[+region=europe-west1]')`)
+		exec(t, root, `CREATE TABLE users (id int PRIMARY KEY, body text)`)
+		exec(t, root, `INSERT INTO users SELECT i, repeat('x', 100000) FROM generate_series(1, 60) i`)
+		exec(t, root, `ALTER TABLE users SET PLACEMENT us`)
+		settle(t, c, root, "users", "3 us-east1; lease us-east1")
+		time.Sleep(10 * time.Second)
+		a := ask()
+		var leaders, replicas int64
+		for _, z := range a.Zones {
+			if z.State != "live" || len(z.Nodes) != z.Live || z.EpsilonMS != a.MaxOffsetMS || z.EpsilonMS <= 0 || z.Arriving+z.Leaving != 0 {
+				t.Errorf("%+v", z)
+			}
+			leaders, replicas = leaders+z.Leaders, replicas+z.Replicas
+		}
+		if leaders < int64(a.RangeCount)-2 || leaders > int64(a.RangeCount)+2 || replicas < 3*leaders {
+			t.Errorf("%d leaders and %d replicas of %d ranges", leaders, replicas, a.RangeCount)
+		}
+		if len(a.Directories) != 1 || a.Directories[0].Moving != 0 || a.Directories[0].Places != "3 us-east1; lease us-east1" || a.Directories[0].Placement != "us" {
+			t.Errorf("directories: %+v", a.Directories)
+		}
+		// The whole table moves; then a part of it, which is stuck, since one of the nodes of that region has died.
+		exec(t, root, `ALTER TABLE users SET PLACEMENT eu`)
+		arrows, away := 0, false
+		for range 200 {
+			a = ask()
+			for _, r := range a.Moving {
+				arrows += len(r.Coming)
+			}
+			if away = away || a.Directories[0].Moving > 0 && a.Directories[0].Reason != ""; a.Directories[0].Moving == 0 && away {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if arrows == 0 || !away || a.Directories[0].Moving != 0 {
+			t.Errorf("%d replicas were seen to come, away: %v, now %+v", arrows, away, a.Directories)
+		}
+		c.Crash(3, 0, false)
+		c.Crash(4, 0, false)
+		c.Crash(5, 0, false)
+		time.Sleep(20 * time.Second)
+		exec(t, root, `CREATE PLACEMENT two WITH (num_replicas = 3, constraints = '{"+region=us-west1": 1}')`)
+		exec(t, root, `ALTER TABLE users SET PLACEMENT two FOR VALUES (7)`)
+		time.Sleep(2 * time.Second)
+		a = ask()
+		if d := a.Directories; len(d) != 2 || d[0].Prefix != "" || d[1].Prefix != "7" || !d[1].Stuck || d[0].Ranges < 3 {
+			t.Errorf("directories: %+v", d)
+		}
+		var suspect, nodes int
+		for _, z := range a.Zones {
+			if z.Region == "us-west1" {
+				suspect, nodes = suspect+z.Suspect, nodes+len(z.Nodes)
+				if z.State != "suspect" {
+					t.Errorf("%+v", z)
+				}
+			} else if z.State != "live" {
+				t.Errorf("%+v", z)
+			}
+		}
+		if suspect != 3 || nodes != 3 {
+			t.Errorf("%d of %d nodes of us-west1 are suspect", suspect, nodes)
+		}
+		var zones, states string
+		if err := root.QueryRow(context.Background(), "SELECT count(*)::text, string_agg(DISTINCT region || ' ' || state, ', ') FROM meridian_internal.universe").Scan(&zones, &states); err != nil {
+			t.Fatal(err)
+		}
+		if zones != fmt.Sprint(len(a.Zones)) || states != "europe-west1 live, us-east1 live, us-west1 suspect" {
+			t.Errorf("SHOW UNIVERSE has %s zones: %s", zones, states)
+		}
+		// After the time after which they are given up, they are dead.
+		time.Sleep(6 * time.Minute)
+		for _, z := range ask().Zones {
+			if want := map[bool]string{true: "dead", false: "live"}[z.Region == "us-west1"]; z.State != want {
+				t.Errorf("%+v, want %s", z, want)
+			}
+		}
 	})
 }

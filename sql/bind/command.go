@@ -364,6 +364,8 @@ func (b *builder) show(n *parse.Show) Statement {
 	switch n.What {
 	case "TRANSACTION RETRIES":
 		return b.sub("SELECT kind, count, description FROM meridian_internal.retries", nil)
+	case "UNIVERSE":
+		return b.sub("SELECT region, zone, nodes, live, suspect, dead, draining, state, leaders, replicas, size, arriving, leaving, epsilon FROM meridian_internal.universe ORDER BY 1, 2", nil)
 	case "PLACEMENTS":
 		return b.sub("SELECT placement_name, num_replicas, num_voters, constraints, voter_constraints, lease_preferences FROM meridian_internal.placements ORDER BY 1", nil)
 	case "DIRECTORIES":

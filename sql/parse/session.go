@@ -227,6 +227,8 @@ func (c *cursor) show() (any, error) {
 		return &ShowVar{"transaction_isolation"}, nil
 	case c.accept("cluster", "clocks"):
 		return &Show{What: "CLUSTER CLOCKS"}, nil
+	case c.accept("universe"):
+		return &Show{What: "UNIVERSE"}, nil
 	case c.accept("placements"):
 		return &Show{What: "PLACEMENTS"}, nil
 	case c.accept("directories"):

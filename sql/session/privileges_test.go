@@ -289,7 +289,7 @@ var untouched = map[string]string{
 	"SHOW TABLES": "the same", "SHOW SEQUENCES": "the same", "SHOW VIEWS": "the same", "SHOW COLUMNS": "definitions, which pg_catalog shows to everybody",
 	"SHOW INDEXES": "the same", "SHOW CONSTRAINTS": "the same", "SHOW CREATE TABLE": "the same", "SHOW CREATE VIEW": "the same", "SHOW CREATE SEQUENCE": "the same",
 	"SHOW STATISTICS": "refused, 0A000", "SHOW GRANTS": "the same", "SHOW TABLE": "a part of SHOW RANGES", "SHOW INDEX": "the same", "SHOW DATABASE": "the same",
-	"SHOW PLACEMENTS": "definitions, which everybody may see", "SHOW DIRECTORIES": "the same, but for the values of prefixes: sql/schemachange/testdata/placements",
+	"SHOW UNIVERSE": "of nodes", "SHOW PLACEMENTS": "definitions, which everybody may see", "SHOW DIRECTORIES": "the same, but for the values of prefixes: sql/schemachange/testdata/placements",
 	"SHOW TRANSACTION RETRIES": "counters", "SHOW CLUSTER CLOCKS": "of nodes", "SHOW NODES": "of nodes", "SHOW CLUSTER SETTINGS": "everybody may see settings",
 	"SHOW JOBS": "TestOthersBusiness", "SHOW SESSIONS": "TestOthersBusiness", "SHOW QUERIES": "TestOthersBusiness",
 }

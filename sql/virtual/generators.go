@@ -34,7 +34,7 @@ func generators() map[string]generator {
 		"clocks": internalClocks, "lock_waits": internalLockWaits,
 		"regions": internalRegions, "database_regions": internalDatabaseRegions, "super_regions": internalSuperRegions, "databases": internalDatabases,
 		"tables": internalTables, "enums": internalEnums, "index_columns": internalIndexColumns, "this_node": internalThisNode, "zones": internalZones, "partitions": internalPartitions,
-		"constraint_violations": internalViolations, "placements": internalPlacements, "directories": internalDirectories,
+		"constraint_violations": internalViolations, "placements": internalPlacements, "universe": internalUniverse, "directories": internalDirectories,
 		"cluster_version": internalClusterVersion, "node_versions": internalNodeVersions,
 	} {
 		m["meridian_internal."+name] = g

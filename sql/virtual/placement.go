@@ -110,3 +110,20 @@ func internalDirectories(r *reading) error {
 	}
 	return nil
 }
+
+// internalUniverse has the zones of the cluster (Spanner §2).
+func internalUniverse(r *reading) error {
+	if r.p.o.Cluster == nil {
+		return nil
+	}
+	list, err := r.p.o.Cluster.Universe(r.ctx)
+	for _, z := range list {
+		nodes := make([]int64, len(z.Nodes))
+		for i, n := range z.Nodes {
+			nodes[i] = int64(n)
+		}
+		r.add("region", z.Region, "zone", z.Zone, "nodes", nodes, "live", z.Live, "suspect", z.Suspect, "dead", z.Dead, "draining", z.Draining, "state", z.State,
+			"leaders", z.Leaders, "replicas", z.Replicas, "size", z.Bytes, "arriving", z.Arriving, "leaving", z.Leaving, "epsilon", z.Epsilon)
+	}
+	return err
+}

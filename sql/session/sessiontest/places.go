@@ -34,6 +34,7 @@ func (p places) Clocks() []virtual.ClockRow                              { retur
 func (p places) Versions(context.Context) (upgrade.View, error)          { return upgrade.View{}, nil }
 func (p places) Retries() []virtual.RetryRow                             { return nil }
 func (p places) Violations(context.Context) ([]virtual.Violation, error) { return nil, nil }
+func (p places) Universe(context.Context) ([]virtual.ZoneRow, error)     { return nil, nil }
 func (p places) Fit(context.Context, []byte, []byte) (virtual.Fit, error) {
 	return virtual.Fit{Ranges: 1, Replicas: "?"}, nil
 }
