@@ -3,6 +3,7 @@ package simcluster_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,11 +16,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"meridian/console"
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/version"
 )
 
 // directory is what SHOW DIRECTORIES says of one.
@@ -335,5 +338,40 @@ func TestUniverse(t *testing.T) {
 				t.Errorf("%+v, want %s", z, want)
 			}
 		}
+	})
+}
+
+// TestPlacementsBeforeUpgrade: nothing of placements is written before the upgrade is finalized, since a node of the earlier binary could not read it.
+func TestPlacementsBeforeUpgrade(t *testing.T) {
+	t.Parallel()
+	v := func(text string) version.Version { v, _ := version.Parse(text); return v }
+	synctest.Test(t, func(t *testing.T) {
+		run := version.Binary{Own: v("0.1-2"), Oldest: v("0.1")}
+		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Configure: func(_ int, o *server.Options) { o.Binary = run }})
+		conn := connect(t, c, 0)
+		exec(t, conn, `CREATE TABLE t (id int PRIMARY KEY)`)
+		refused := func(q, code string) {
+			t.Helper()
+			var pg *pgconn.PgError
+			if _, err := conn.Exec(context.Background(), q); !errors.As(err, &pg) || pg.Code != code || pg.Hint == "" {
+				t.Errorf("%s: %v", q, err)
+			}
+		}
+		refused(`CREATE PLACEMENT three WITH (num_replicas = 3)`, "0A000")
+		refused(`ALTER TABLE t SET PLACEMENT three FOR VALUES (1)`, "42704") // there can be none to be named
+		run.Own = v("0.2")
+		for i := range c.Machines {
+			c.StopNode(i)
+			c.Boot(i)
+			c.WaitReady(i)
+		}
+		a := c.Admin(0)
+		defer a.Close()
+		if _, err := a.Finalize(t.Context(), func(*server.Upgrade) {}); err != nil {
+			t.Fatal(err)
+		}
+		conn = connect(t, c, 1)
+		exec(t, conn, `CREATE PLACEMENT three WITH (num_replicas = 3)`)
+		exec(t, conn, `ALTER TABLE t SET PLACEMENT three FOR VALUES (1)`)
 	})
 }
