@@ -29,6 +29,7 @@ func (f *clusterFacts) Fit(ctx context.Context, start, end []byte) (fit virtual.
 		return fit, &kv.UnavailableError{Reason: "the node is not ready"}
 	}
 	survey := f.n.survey()
+	split := false
 	var places []string
 	err = f.n.eachRange(ctx, start, end, func(info kv.RangeInfo) error {
 		fit.Ranges++
@@ -40,6 +41,8 @@ func (f *clusterFacts) Fit(ctx context.Context, start, end []byte) (fit virtual.
 			resp, err := f.n.router.Send(limit, &kv.Batch{Requests: []kv.Request{&kv.RangeInfoRequest{Key: rangeProbe(d.Start)}}})
 			if err == nil && len(resp.Responses) == 1 {
 				if got, ok := resp.Responses[0].(*kv.RangeInfoResponse); ok && got.Desc.ID == d.ID {
+					// A range that was split since the index was read is another one now, of which perhaps nothing is in the span.
+					split = split || got.Desc.End.Less(d.End)
 					d, holder = &got.Desc, got.Leaseholder
 					fit.Bytes += got.LiveBytes
 				}
@@ -54,6 +57,9 @@ func (f *clusterFacts) Fit(ctx context.Context, start, end []byte) (fit virtual.
 		fit.Reason, fit.Stuck = misfit(f.n.zones, d, holder, state == rangeUnavailable, nodes)
 		return nil
 	})
+	if split && fit.Reason == "" {
+		fit.Reason = "it is being split off"
+	}
 	slices.Sort(places)
 	fit.Replicas = strings.Join(places, " | ")
 	return fit, err
