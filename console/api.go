@@ -35,6 +35,13 @@ type Cluster struct {
 	// Tables are the first tables by database and name; TableCount counts all.
 	Tables     []Table `json:"tables"`
 	TableCount int     `json:"table_count"`
+	// Zones are the cluster's, by region and name.
+	Zones []Zone `json:"zones"`
+	// Directories are the first tables and directories that have a placement, in the order of their keys; DirectoryCount counts all.
+	Directories    []Directory `json:"directories"`
+	DirectoryCount int         `json:"directory_count"`
+	// MaxOffsetMS bounds the difference between any two clocks.
+	MaxOffsetMS float64 `json:"max_offset_ms"`
 	// Error says what could not be found out.
 	Error string `json:"error,omitempty"`
 }
@@ -48,6 +55,10 @@ type Node struct {
 	Zone     string `json:"zone"`
 	Live     bool   `json:"live"`
 	Draining bool   `json:"draining"`
+	// State is "live", "suspect" (no answer, and not yet given up), "dead", "draining" or "decommissioning".
+	State string `json:"state"`
+	// EpsilonMS bounds how far its clock may be from true time.
+	EpsilonMS float64 `json:"epsilon_ms"`
 	// Binary is the version that the node's binary has.
 	Binary        string  `json:"binary"`
 	Ranges        int64   `json:"ranges"`
@@ -77,6 +88,47 @@ type Range struct {
 	// Violation says which constraint the range violates, Change how its replicas are being changed.
 	Violation string `json:"violation,omitempty"`
 	Change    string `json:"change,omitempty"`
+	// Coming and Leaving are the nodes whose replicas the change brings and takes away.
+	Coming  []int `json:"coming,omitempty"`
+	Leaving []int `json:"leaving,omitempty"`
+}
+
+// Zone is the nodes of one region and zone.
+type Zone struct {
+	Region string `json:"region"`
+	Zone   string `json:"zone"`
+	Nodes  []int  `json:"nodes"`
+	// State is "live", "degraded" (some nodes do not answer), "suspect" (none does), "dead" or "draining".
+	State string `json:"state"`
+	// Live, Suspect, Dead and Draining count the nodes.
+	Live     int `json:"live_nodes"`
+	Suspect  int `json:"suspect_nodes"`
+	Dead     int `json:"dead_nodes"`
+	Draining int `json:"draining_nodes"`
+	// Leaders are ranges whose lease is in the zone.
+	Leaders  int64 `json:"leaders"`
+	Replicas int64 `json:"replicas"`
+	Bytes    int64 `json:"bytes"`
+	// Arriving and Leaving are replicas that moves under way bring and take away.
+	Arriving  int64   `json:"arriving"`
+	Leaving   int64   `json:"leaving"`
+	EpsilonMS float64 `json:"epsilon_ms"`
+}
+
+// Directory is a table or a directory that has a placement.
+type Directory struct {
+	Database string `json:"database"`
+	Table    string `json:"table"`
+	// Prefix has the values of the key; empty: the whole table.
+	Prefix    string `json:"prefix,omitempty"`
+	Placement string `json:"placement"`
+	Ranges    int    `json:"ranges"`
+	// Moving are the ranges that are not yet as the placement wants them, Reason what the first of them lacks. Stuck: they can't become so while the nodes are as they are.
+	Moving int    `json:"moving"`
+	Stuck  bool   `json:"stuck"`
+	Reason string `json:"reason,omitempty"`
+	// Places says where the replicas of the first range are.
+	Places string `json:"places"`
 }
 
 // Latency is how long the statements took that ended on the nodes of a region in the last ten seconds, or since somebody asked first.

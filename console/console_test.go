@@ -12,7 +12,7 @@ import (
 )
 
 func TestPageIsServed(t *testing.T) {
-	for path, kind := range map[string]string{"/": "text/html", "/console.js": "javascript", "/console.css": "text/css", "/icon.svg": "image/svg+xml"} {
+	for path, kind := range map[string]string{"/": "text/html", "/universe.html": "text/html", "/console.js": "javascript", "/common.js": "javascript", "/universe.js": "javascript", "/console.css": "text/css", "/icon.svg": "image/svg+xml"} {
 		w := httptest.NewRecorder()
 		Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		if w.Code != http.StatusOK || !strings.Contains(w.Header().Get("Content-Type"), kind) || w.Body.Len() == 0 {
@@ -45,27 +45,34 @@ func TestNothingFromOutside(t *testing.T) {
 	}
 }
 
-// TestPageKnowsTheFields: every field that the script reads of the answer is one that the structs have.
+// TestPageKnowsTheFields: every field that a page's script reads of the answer is one that the structs have.
 func TestPageKnowsTheFields(t *testing.T) {
-	raw, err := static.ReadFile("static/console.js")
-	if err != nil {
-		t.Fatal(err)
-	}
 	answer, err := json.Marshal(Cluster{Now: time.Now(), Nodes: []Node{{}}, Ranges: []Range{{}}, Troubled: []Range{{}}, RoundTrips: []RoundTrip{{}}, Tables: []Table{{Locality: "x", Places: []Place{{}}, Violation: "x"}},
-		Moving: []Range{{Change: "x"}}, Latencies: []Latency{{}}, Error: "x", Upgrade: "x"})
+		Moving: []Range{{Change: "x", Coming: []int{1}, Leaving: []int{1}}}, Zones: []Zone{{}}, Directories: []Directory{{Prefix: "x", Reason: "x"}}, Latencies: []Latency{{}}, Error: "x", Upgrade: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, field := range []string{"nodes", "ranges", "range_count", "name", "version", "node", "now", "sql", "error", "id", "region", "zone", "live", "draining",
-		"leases", "bytes", "latency_ms", "uptime_seconds", "sql_addr", "start", "end", "leaseholder", "replicas", "connections", "selects", "inserts", "updates",
-		"deletes", "other", "errors", "retries", "underreplicated", "unavailable", "troubled", "live_voters", "wanted_voters", "state",
-		"acting", "upgrade", "binary", "round_trips", "from", "to", "ms", "tables", "table_count", "locality", "places", "voters", "witnesses", "non_voters", "schema", "moves",
-		"violations", "violation", "violating", "moving", "change", "latencies", "statements", "p50_ms", "p99_ms"} {
-		if !strings.Contains(string(answer), `"`+field+`":`) {
-			t.Errorf("the answer lacks %s", field)
+	for page, fields := range map[string][]string{
+		"console.js": {"nodes", "ranges", "range_count", "name", "version", "node", "now", "sql", "error", "id", "region", "zone", "live", "draining",
+			"leases", "bytes", "latency_ms", "uptime_seconds", "sql_addr", "start", "end", "leaseholder", "replicas", "connections", "selects", "inserts", "updates",
+			"deletes", "other", "errors", "retries", "underreplicated", "unavailable", "troubled", "live_voters", "wanted_voters", "state",
+			"acting", "upgrade", "binary", "round_trips", "from", "to", "ms", "tables", "table_count", "locality", "places", "voters", "witnesses", "non_voters", "schema", "moves",
+			"violations", "violation", "violating", "moving", "change", "latencies", "statements", "p50_ms", "p99_ms"},
+		"universe.js": {"zones", "region", "zone", "state", "nodes", "live_nodes", "suspect_nodes", "dead_nodes", "draining_nodes", "leaders", "replicas", "bytes", "arriving", "leaving", "epsilon_ms",
+			"coming", "moving", "change", "leaseholder", "round_trips", "from", "to", "ms", "directories", "directory_count", "database", "table", "prefix", "placement", "ranges", "stuck",
+			"reason", "places", "max_offset_ms", "live", "id", "start", "name", "node", "error"},
+	} {
+		raw, err := static.ReadFile("static/" + page)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if !regexp.MustCompile(`[."]` + field + `\b`).Match(raw) {
-			t.Errorf("the script does not use %s", field)
+		for _, field := range fields {
+			if !strings.Contains(string(answer), `"`+field+`":`) {
+				t.Errorf("the answer lacks %s", field)
+			}
+			if !regexp.MustCompile(`[."]` + field + `\b`).Match(raw) {
+				t.Errorf("%s does not use %s", page, field)
+			}
 		}
 	}
 }

@@ -145,6 +145,7 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	n.describeUpgrade(ctx, &c)
 	heard := n.heard(ctx)
+	zones, directories := n.newUniverse(heard), n.newConsoleDirectories()
 	for _, e := range n.cluster.Nodes() {
 		if r, ok := n.cluster.Record(e.Node); ok && r.Decommissioned {
 			continue
@@ -155,7 +156,7 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 			up = c.Now.Sub(e.StartedAt).Seconds()
 		}
 		c.Nodes = append(c.Nodes, console.Node{ID: int(e.Node), Addr: e.Addr, SQLAddr: e.SQLAddr, Region: e.Locality.Region(), Zone: e.Locality.Zone(),
-			Live: live, Draining: e.Draining, Binary: e.Versions.Own.String(), Ranges: heard[e.Node].Ranges, Leases: heard[e.Node].Leases, Bytes: int64(e.Capacity.UsedBytes),
+			Live: live, Draining: e.Draining, State: zones.state[e.Node], EpsilonMS: float64(n.epsilon(e.Node)) / float64(time.Millisecond), Binary: e.Versions.Own.String(), Ranges: heard[e.Node].Ranges, Leases: heard[e.Node].Leases, Bytes: int64(e.Capacity.UsedBytes),
 			UptimeSeconds: up, LatencyMS: float64(rtt) / float64(time.Millisecond)})
 	}
 	sort.Slice(c.Nodes, func(i, j int) bool { return c.Nodes[i].ID < c.Nodes[j].ID })
@@ -179,6 +180,8 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 		h, state := v.of(&info.Desc)
 		violation, change := v.violation(&info.Desc), changeOf(&info.Desc)
 		tables.add(&info.Desc, info.Leaseholder.Node, violation)
+		zones.add(&info.Desc)
+		directories.add(&info.Desc, info.Leaseholder.Node, state == rangeUnavailable)
 		if violation != "" {
 			c.Violating++
 		}
@@ -200,6 +203,12 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 			if d.Type == kv.Voter {
 				row.Voters++
 			}
+			switch d.Type {
+			case kv.Learner, kv.VoterIncoming:
+				row.Coming = append(row.Coming, int(d.Node))
+			case kv.VoterOutgoing, kv.VoterDemoting:
+				row.Leaving = append(row.Leaving, int(d.Node))
+			}
 			if d.Witness {
 				row.Witnesses = append(row.Witnesses, int(d.Node))
 			}
@@ -216,6 +225,8 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 		return nil
 	})
 	c.Tables, c.TableCount = tables.rows(), tables.count
+	c.Zones, c.Directories, c.DirectoryCount = zones.console(), directories.rows(), directories.count
+	c.MaxOffsetMS = float64(n.clock.MaxOffset()) / float64(time.Millisecond)
 	if err != nil {
 		c.Error = err.Error()
 	}

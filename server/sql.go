@@ -82,7 +82,7 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 	jobs := job.New(job.Options{DB: n.db, Clock: n.clock, Host: n.host, NodeID: n.NodeID, Version: n.version})
 	schema := schemachange.New(schemachange.Options{DB: n.db, Clock: n.clock, Host: n.host, Leases: leases, Jobs: jobs, Sequences: seqs,
 		Registry: registry, Verifier: n.newVerifier, EmptyPassword: pgwire.EmptyPassword, RemoveAfter: n.o.RemoveAfter,
-		Pressed: n.pressed, Regions: n.regions, Misplaced: n.misplaced, Zone: n.zones.whole, Satisfied: n.satisfied, Yield: n.gate.Yield, Memory: budget, Settings: n.settings,
+		Pressed: n.pressed, Regions: n.regions, Misplaced: n.misplaced, Zone: n.zones.whole, Satisfied: n.satisfied, Nodes: n.placementNodes, Yield: n.gate.Yield, Memory: budget, Settings: n.settings,
 		CountsOnly: func(t *catalog.Table) bool { return region.Confined(leases.Snapshot().DatabaseByID(t.Database), t) }})
 	facts := &clusterFacts{n: n}
 	provider := virtual.New(virtual.Options{Catalog: computed, Registry: registry, Leases: leases, Sequences: seqs, Jobs: jobs,

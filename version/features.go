@@ -16,12 +16,14 @@ const (
 	ExternalConsistency
 	// Interleaved is tables whose rows are stored among those of others.
 	Interleaved
+	// Placements is the placement menu, and databases, tables and directories that have one of its options.
+	Placements
 	// released is how many features this release has.
 	released
 )
 
 // present is what this release can do. Its Own is the version of the last feature of the release.
-var present = Binary{Own: Version{0, 1, 4}, Oldest: Version{0, 1, 0}}
+var present = Binary{Own: Version{0, 1, 5}, Oldest: Version{0, 1, 0}}
 
 // feature is what is known of a Feature.
 type feature struct {
@@ -36,6 +38,7 @@ var known = [released]feature{
 	FastPaxos:           {"fast_paxos", Version{0, 1, 2}},
 	ExternalConsistency: {"external_consistency", Version{0, 1, 3}},
 	Interleaved:         {"interleaved", Version{0, 1, 4}},
+	Placements:          {"placements", Version{0, 1, 5}},
 }
 
 // features is every Feature.

@@ -133,11 +133,11 @@ func (c thenCatalogue) StoredTables() iter.Seq[*catalog.Table] {
 	}
 }
 
-func (c thenCatalogue) Zones() map[string]*catalog.ZoneConfig {
+func (c thenCatalogue) Zones() (z catalog.NamedZones) {
 	if d := c[catalog.SettingsTableID]; d != nil && d.Settings != nil {
-		return d.Settings.Zones
+		z.Ranges, z.Placements = d.Settings.Zones, d.Settings.Placements
 	}
-	return nil
+	return z
 }
 
 // schemaAt is the configurations of all spans from a moment on.

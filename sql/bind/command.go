@@ -75,6 +75,10 @@ func (b *builder) command(n any) Statement {
 		return b.alterStorage(n)
 	case *parse.AlterDatabase:
 		return b.alterDatabase(n)
+	case *parse.PlacementOption:
+		return b.placementOption(n)
+	case *parse.SetPlacement:
+		return b.setPlacement(n)
 	case *parse.AlterConstraint:
 		return b.alterConstraint(n)
 	case *parse.LockTable:
@@ -360,6 +364,16 @@ func (b *builder) show(n *parse.Show) Statement {
 	switch n.What {
 	case "TRANSACTION RETRIES":
 		return b.sub("SELECT kind, count, description FROM meridian_internal.retries", nil)
+	case "UNIVERSE":
+		return b.sub("SELECT region, zone, nodes, live, suspect, dead, draining, state, leaders, replicas, size, arriving, leaving, epsilon FROM meridian_internal.universe ORDER BY 1, 2", nil)
+	case "PLACEMENTS":
+		return b.sub("SELECT placement_name, num_replicas, num_voters, constraints, voter_constraints, lease_preferences FROM meridian_internal.placements ORDER BY 1", nil)
+	case "DIRECTORIES":
+		cond := ""
+		if n.From != "" {
+			cond = " WHERE table_id = " + itoa(int(b.named(n.Name).ID))
+		}
+		return b.sub("SELECT table_name, prefix, placement, source, ranges, replicas, wanted, size, state, reason FROM meridian_internal.directories"+cond+" ORDER BY schema_name, table_name, place", nil)
 	case "CLUSTER CLOCKS":
 		return b.sub("SELECT node_id, clock_offset, error, max_offset, measured_at, state, source, epsilon FROM meridian_internal.clocks ORDER BY node_id", nil)
 	case "JOBS":

@@ -306,6 +306,14 @@ func (b *builder) noPartitionColumn(t *catalog.Table, column string) {
 				most = max(most, before+x.Partitioning.Columns+q.Sub.Columns)
 			}
 		})
+		if n := x.DirectoryColumns(); n > 0 {
+			for _, k := range x.Columns[:n] {
+				if c := t.Column(k.Column); c != nil && c.Name == column {
+					raise(sqlstate.New(sqlstate.FeatureNotSupported, "the type of column \"%s\" can't be changed, because directories of table \"%s\" have placements by its values", column, t.Name).
+						WithHint("SHOW DIRECTORIES FROM TABLE %s lists them. Take their placements away by ALTER TABLE ... RESET PLACEMENT FOR VALUES (...), and set them again afterwards.", parse.QuoteIdent(t.Name)))
+				}
+			}
+		}
 		for _, k := range x.Columns[:min(most, len(x.Columns))] {
 			if c := t.Column(k.Column); c != nil && c.Name == column {
 				raise(sqlstate.New(sqlstate.FeatureNotSupported, "the type of column \"%s\" can't be changed, because index \"%s\" is partitioned by it", column, x.Name).

@@ -83,8 +83,10 @@ type Database struct {
 	// Zone is from ALTER DATABASE ... CONFIGURE ZONE, Extensions from ... ALTER LOCALITY ... CONFIGURE ZONE.
 	Zone       *ZoneConfig     `json:",omitempty"`
 	Extensions *ZoneExtensions `json:",omitempty"`
-	Dropped    bool
-	Comment    string `json:",omitempty"`
+	// Placement is the option of the placement menu from ALTER DATABASE ... SET PLACEMENT; empty: none.
+	Placement string `json:",omitempty"`
+	Dropped   bool
+	Comment   string `json:",omitempty"`
 	// Settings are the settings with which sessions of the database begin.
 	Settings []InitialSetting `json:",omitempty"`
 }
@@ -226,8 +228,10 @@ type Table struct {
 	// InferRegion is the foreign key, with the region column in it, by which a row is homed where its parent is; zero: none.
 	InferRegion uint32 `json:",omitempty"`
 	// Zone is from ALTER TABLE ... CONFIGURE ZONE.
-	Zone     *ZoneConfig `json:",omitempty"`
-	Protocol CommitProtocol
+	Zone *ZoneConfig `json:",omitempty"`
+	// Placement is the option of the placement menu from ALTER TABLE ... SET PLACEMENT; empty: none.
+	Placement string `json:",omitempty"`
+	Protocol  CommitProtocol
 	// External says that transactions which use the table are externally consistent, as its database says (ExternalConsistency).
 	External bool `json:",omitempty"`
 	// Reprotocol says that some ranges of the table may have the protocol still that it had before.
@@ -445,6 +449,8 @@ type Index struct {
 	Partitioning *Partitioning `json:",omitempty"`
 	// PartitionZones are from ALTER PARTITION ... CONFIGURE ZONE, by the name of the partition, which is a region in tables that are REGIONAL BY ROW.
 	PartitionZones map[string]*ZoneConfig `json:",omitempty"`
+	// Directories are those of the index, a primary one, that have a placement of their own, in the order of their keys.
+	Directories []Directory `json:",omitempty"`
 	// Placed is the locality by which the ranges of the index are configured, if that is not the table's: of a copy for another one, and of an index that was replaced
 	// by its copy.
 	Placed *Relocation `json:",omitempty"`

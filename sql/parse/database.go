@@ -75,6 +75,12 @@ func (c *cursor) alterDatabase() (node any, err error) {
 	if a.Witness, err = c.witnessRegion(); err != nil || a.Witness != nil {
 		return a, err
 	}
+	if s, err := c.setPlacement(); s != nil || err != nil {
+		if s != nil {
+			s.Database = a.Name
+		}
+		return s, err
+	}
 	switch {
 	case c.is("set") && !c.isAt(1, "tablespace") && !c.isAt(1, "primary") && !c.isAt(1, "secondary"), c.is("reset"):
 		a.Set, a.Reset, err = c.initialSetting()

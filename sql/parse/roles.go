@@ -27,6 +27,9 @@ func (c *cursor) create() (any, error) {
 		return r, c.roleOptions(&r.Options, true)
 	}
 	c.i = start
+	if c.accept("placement") {
+		return c.placementOption("CREATE")
+	}
 	if c.is("policy") {
 		return nil, noPolicies()
 	}
@@ -90,7 +93,12 @@ func (c *cursor) initialSetting() (*SetVar, *ResetVar, error) {
 func (c *cursor) alter() (any, error) {
 	start := c.i
 	switch {
+	case c.accept("placement"):
+		return c.placementOption("ALTER")
 	case c.accept("table"):
+		if node, err := c.alterTablePlacement(); node != nil || err != nil {
+			return node, err
+		}
 		if node, err := c.alterConstraint(); node != nil || err != nil {
 			return node, err
 		}
@@ -191,6 +199,9 @@ func (c *cursor) drop() (any, error) {
 				return d, nil
 			}
 		}
+	}
+	if c.accept("placement") {
+		return c.placementOption("DROP")
 	}
 	if c.accept("owned") {
 		d := &DropOwned{}

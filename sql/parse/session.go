@@ -227,6 +227,20 @@ func (c *cursor) show() (any, error) {
 		return &ShowVar{"transaction_isolation"}, nil
 	case c.accept("cluster", "clocks"):
 		return &Show{What: "CLUSTER CLOCKS"}, nil
+	case c.accept("universe"):
+		return &Show{What: "UNIVERSE"}, nil
+	case c.accept("placements"):
+		return &Show{What: "PLACEMENTS"}, nil
+	case c.accept("directories"):
+		s := &Show{What: "DIRECTORIES"}
+		if !c.accept("from") {
+			return s, nil
+		}
+		c.accept("table")
+		s.From = "TABLE"
+		var err error
+		s.Name, err = c.name()
+		return s, err
 	case c.accept("transaction", "retries"):
 		return &Show{What: "TRANSACTION RETRIES"}, nil
 	case c.accept("transaction", "status"):

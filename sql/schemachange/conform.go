@@ -230,13 +230,14 @@ func (e *Executor) keepPlace(cat *lease.Txn, t *catalog.Table, x *catalog.Index)
 		cluster = e.o.Zone()
 	}
 	bounded := false
-	for _, s := range region.TableSpans(d.Database, was, nil, cluster) {
+	for _, s := range region.TableSpans(d.Database, was, cat.Named(), cluster) {
 		bounded = bounded || s.Start.Less(of.End) && s.Zone.Bounded()
 	}
 	if !bounded {
 		return false
 	}
-	k := catalog.Index{ID: x.ID, OID: x.OID, Columns: x.Columns, Zone: x.Zone, Partitioning: x.Partitioning, PartitionZones: x.PartitionZones, Placed: x.Placed, State: catalog.Absent}
+	k := catalog.Index{ID: x.ID, OID: x.OID, Columns: x.Columns, Zone: x.Zone, Partitioning: x.Partitioning, PartitionZones: x.PartitionZones, Directories: x.Directories, Placed: x.Placed, State: catalog.Absent}
+	k.Unname(cat.Named().Placements)
 	if k.Placed == nil {
 		k.Placed = &catalog.Relocation{Locality: was.Locality, Column: was.RegionColumn}
 	}

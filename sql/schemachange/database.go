@@ -108,7 +108,9 @@ func (c *change) dropDatabase(s *bind.DropDatabase) error {
 			m.Dropped = true
 		}
 	}
-	c.Catalog.Database(db.ID).Dropped = true
+	dropped := c.Catalog.Database(db.ID)
+	dropped.Dropped = true
+	dropped.Unname(c.view.Zones().Placements)
 	return nil
 }
 

@@ -81,6 +81,8 @@ type Options struct {
 	Zone func() placement.Zone
 	// Satisfied reports whether some node satisfies a constraint; nil: one does.
 	Satisfied func(placement.Constraint) bool
+	// Nodes are those of the cluster, for whether a placement can be satisfied; nil: it is not asked.
+	Nodes func() []placement.Node
 	// Yield is called before each chunk of a backfill, and may wait for a bounded time; nil: it never does (admission.AD6).
 	Yield func(context.Context) error
 	// Settings say whether, and when, statistics are collected without ANALYZE; nil: by the defaults.
@@ -165,6 +167,10 @@ func (e *Executor) Execute(ctx context.Context, d *Definition) (tag string, hand
 		tag, err = "CREATE DATABASE", c.createDatabase(s)
 	case *bind.ConfigureZone:
 		tag, err = s.Tag(), c.configureZone(s)
+	case *bind.PlacementOption:
+		tag, err = s.Verb+" PLACEMENT", c.placementOption(s)
+	case *bind.TagPlacement:
+		tag, err = s.Tag(), c.tagPlacement(s)
 	case *bind.DropDatabase:
 		tag, err = "DROP DATABASE", c.dropDatabase(s)
 	case *bind.AlterDatabase:

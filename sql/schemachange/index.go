@@ -226,6 +226,13 @@ func (c *change) addPrimaryKey(t *catalog.Table, d *bind.IndexDef) error {
 // carry gives a new primary index what was said of the places of the old one's rows, and refuses a key that these can't be said of.
 func carry(t *catalog.Table, old, x *catalog.Index) error {
 	x.Zone = old.Zone
+	if n := old.DirectoryColumns(); n > 0 {
+		if n > len(x.Columns) || !slices.Equal(old.Columns[:n], x.Columns[:n]) {
+			return sqlstate.New(sqlstate.FeatureNotSupported, "the primary key of table \"%s\" can't be replaced by one that does not begin with the columns by which its directories have placements", t.Name).
+				WithHint("SHOW DIRECTORIES FROM TABLE %s lists them. Take their placements away by ALTER TABLE ... RESET PLACEMENT FOR VALUES (...), and set them for the new key.", quoteIdent(t.Name))
+		}
+		x.Directories = old.Directories
+	}
 	if old.Partitioning == nil {
 		x.PartitionZones = old.PartitionZones // those of regions
 		return nil

@@ -148,6 +148,9 @@ func (c *change) setPrimaryRegion(db *catalog.Database, region string) error {
 		if err := c.notPartitioned(db); err != nil {
 			return err
 		}
+		if err := c.untagged(db); err != nil {
+			return err
+		}
 		db.PrimaryRegion, db.Regions = region, []string{region}
 		if err := c.makeRegionEnum(db); err != nil {
 			return err

@@ -476,6 +476,7 @@ func (c *change) drop(id catalog.ID) {
 		return
 	}
 	t.Dropped = true
+	t.Unname(c.view.Zones().Placements)
 	if t.Temporary() {
 		c.clear(t) // removing rows from the session's memory does not fail
 	}

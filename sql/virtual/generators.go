@@ -34,8 +34,8 @@ func generators() map[string]generator {
 		"clocks": internalClocks, "time_sources": internalTimeSources, "lock_waits": internalLockWaits,
 		"regions": internalRegions, "database_regions": internalDatabaseRegions, "super_regions": internalSuperRegions, "databases": internalDatabases,
 		"tables": internalTables, "enums": internalEnums, "index_columns": internalIndexColumns, "this_node": internalThisNode, "zones": internalZones, "partitions": internalPartitions,
-		"constraint_violations": internalViolations,
-		"cluster_version":       internalClusterVersion, "node_versions": internalNodeVersions,
+		"constraint_violations": internalViolations, "placements": internalPlacements, "universe": internalUniverse, "directories": internalDirectories,
+		"cluster_version": internalClusterVersion, "node_versions": internalNodeVersions,
 	} {
 		m["meridian_internal."+name] = g
 	}

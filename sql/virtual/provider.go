@@ -130,6 +130,10 @@ type Cluster interface {
 	Nodes(ctx context.Context) ([]NodeRow, error)
 	// Ranges lists the ranges that overlap a span.
 	Ranges(ctx context.Context, start, end []byte) ([]RangeRow, error)
+	// Universe lists the zones of the cluster.
+	Universe(ctx context.Context) ([]ZoneRow, error)
+	// Fit compares the ranges of a span with their configurations.
+	Fit(ctx context.Context, start, end []byte) (Fit, error)
 	// Violations are the constraints that ranges do not meet.
 	Violations(ctx context.Context) ([]Violation, error)
 	// Statements counts the statements that this node ran, by kind.
@@ -142,6 +146,31 @@ type Cluster interface {
 	Versions(ctx context.Context) (upgrade.View, error)
 	// Retries counts the retries on this node.
 	Retries() []RetryRow
+}
+
+// ZoneRow is one zone: the nodes of one region and zone of their localities.
+type ZoneRow struct {
+	Region, Zone string
+	Nodes        []kv.NodeID
+	// Live, Suspect, Dead and Draining count them by their states; State is that of the zone.
+	Live, Suspect, Dead, Draining int
+	State                         string
+	Leaders, Replicas, Bytes      int64
+	// Arriving and Leaving are replicas that moves under way bring and take away.
+	Arriving, Leaving int64
+	// Epsilon bounds how far the clock of any of the nodes may be from true time.
+	Epsilon time.Duration
+}
+
+// Fit is how far the replicas of a span's ranges are where their configurations want them.
+type Fit struct {
+	Ranges int
+	Bytes  int64
+	// Replicas says where they are: voters by region, non-voters in parentheses, and the regions of the leases.
+	Replicas string
+	// Reason is what the first of those ranges lacks that are not in place; empty: all are. Stuck says that it can't be helped as long as the nodes are as they are.
+	Reason string
+	Stuck  bool
 }
 
 // Violation is a range that violates constraints: replicas are on Forbidden nodes, and too few are where the Missing constraints want some.

@@ -20,14 +20,12 @@ func (p *Provider) cluster() placement.Zone {
 	return p.o.Zone()
 }
 
-// zones are the configurations of spans that have names.
-func (f *Functions) zones() map[string]*catalog.ZoneConfig {
-	if v, ok := f.view.(interface {
-		Zones() map[string]*catalog.ZoneConfig
-	}); ok {
-		return v.Zones()
+// zones are the configurations that have names.
+func (f *Functions) zones() (z catalog.NamedZones) {
+	if v, ok := f.view.(interface{ Zones() catalog.NamedZones }); ok {
+		z = v.Zones()
 	}
-	return nil
+	return z
 }
 
 // zoneName names an object as ALTER ... CONFIGURE ZONE does.
@@ -40,6 +38,8 @@ func (f *Functions) zoneName(o region.Object) string {
 	}
 	name := Quote(o.Database.Name) + "." + f.qualified(o.Table)
 	switch {
+	case o.Directory != nil:
+		return "DIRECTORY (" + o.Directory.Prefix.Text + ") OF TABLE " + name
 	case o.Partition != "":
 		return "PARTITION " + Quote(o.Partition) + " OF INDEX " + name + "@" + Quote(o.Index.Name)
 	case o.Index != nil:
@@ -183,6 +183,18 @@ func (f *Functions) partitionsAndZones(t *catalog.Table) (out []string) {
 			out = append(out, "ALTER INDEX "+name+"@"+Quote(x.Name)+by)
 		}
 	}
+	t.EachPlacement(func(x *catalog.Index, prefix *catalog.Bound, p string) {
+		of := ""
+		if prefix != nil {
+			if !f.view.Access().May(f.view.CurrentUser(), t.ID, catalog.Select) {
+				return // the values are those of rows
+			}
+			of = " FOR VALUES (" + prefix.Text + ")"
+		}
+		if x == nil || x == t.Primary() {
+			out = append(out, "ALTER TABLE "+name+" SET PLACEMENT '"+strings.ReplaceAll(p, "'", "''")+"'"+of)
+		}
+	})
 	zone("TABLE "+name, t.Zone)
 	for i := range t.Indexes {
 		x := &t.Indexes[i]
@@ -267,7 +279,7 @@ func (r *reading) objectAt(at keys.Key, dbs []*catalog.Database) (o region.Objec
 	}
 	if _, index, _, err := keys.DecodeIndexKey(at); err == nil {
 		if x := t.Index(catalog.IndexID(index)); x != nil {
-			o.Index, o.Partition = x, region.PartitionAt(t, x, at)
+			o.Index, o.Partition, o.Directory = x, region.PartitionAt(t, x, at), region.DirectoryAt(t, x, at)
 		}
 	}
 	return o, true

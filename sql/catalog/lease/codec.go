@@ -73,6 +73,8 @@ type Settings struct {
 	Values  map[string]string
 	// Zones are from ALTER RANGE ... CONFIGURE ZONE, by the name of the range (catalog.DefaultRange).
 	Zones map[string]*catalog.ZoneConfig `json:",omitempty"`
+	// Placements is the placement menu, from CREATE PLACEMENT.
+	Placements map[string]*catalog.ZoneConfig `json:",omitempty"`
 	// Secret is random bytes that were drawn when the cluster began. No statement shows them.
 	Secret []byte `json:",omitempty"`
 }

@@ -46,6 +46,7 @@
 //	    every transaction that uses an older version of the table and has a lock: waits.go.
 //	lease.L10: A descriptor that a later version has changed may be listed, and is neither used nor changed: decodeDescriptor, unusable. Its
 //	    version counts as any other's, so changes of it are published and waited for.
+//	lease.L14: No object names an option of the placement menu that was dropped: menu.go, pinPlacements.
 //	lease.L5: A transaction that reads the past uses the versions, and the names, that were valid at its timestamp.
 //
 // # The life of a change

@@ -182,12 +182,12 @@ func (s *Snapshot) Setting(name string) (string, bool) {
 	return v, ok
 }
 
-// Zones are the configurations of key spans that have names.
-func (s *Snapshot) Zones() map[string]*catalog.ZoneConfig {
+// Zones are the configurations that have names.
+func (s *Snapshot) Zones() (z catalog.NamedZones) {
 	if d := s.descriptor(catalog.SettingsTableID); d != nil && d.Settings != nil {
-		return d.Settings.Zones
+		z.Ranges, z.Placements = d.Settings.Zones, d.Settings.Placements
 	}
-	return nil
+	return z
 }
 
 // EachTable calls f for every relation that is not dropped.

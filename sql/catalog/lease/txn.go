@@ -414,6 +414,24 @@ func (t *Txn) Zones() map[string]*catalog.ZoneConfig {
 	return s.Zones
 }
 
+// Named are the configurations that have names, as the transaction sees them.
+func (t *Txn) Named() (z catalog.NamedZones) {
+	if d := t.Descriptor(catalog.SettingsTableID); d != nil && d.Settings != nil {
+		z.Ranges, z.Placements = d.Settings.Zones, d.Settings.Placements
+	}
+	return z
+}
+
+// Placements is the placement menu, to be changed in place; its options are replaced, not changed.
+func (t *Txn) Placements() map[string]*catalog.ZoneConfig {
+	t.Settings()
+	s := t.mutable(catalog.SettingsTableID).Settings
+	if s.Placements == nil {
+		s.Placements = map[string]*catalog.ZoneConfig{}
+	}
+	return s.Placements
+}
+
 // New adds a descriptor with an identity of NewID; its version is set to 1.
 func (t *Txn) New(d Descriptor) {
 	if catalog.IsLocal(d.ID()) {
@@ -556,6 +574,9 @@ func (t *Txn) Flush(ctx context.Context) error {
 	t.bound()
 	t.orphans()
 	if err := t.pinRoles(ctx); err != nil {
+		return err
+	}
+	if err := t.pinPlacements(ctx); err != nil {
 		return err
 	}
 	if len(t.edits)+len(t.m.snap.Load().byID) > t.m.o.MaxDescriptors {

@@ -355,12 +355,12 @@ func (v *View) Settings() map[string]string {
 	return nil
 }
 
-// Zones are the configurations of key spans that have names.
-func (v *View) Zones() map[string]*catalog.ZoneConfig {
+// Zones are the configurations that have names.
+func (v *View) Zones() (z catalog.NamedZones) {
 	if d := v.t.Descriptor(catalog.SettingsTableID); d != nil && d.Settings != nil {
-		return d.Settings.Zones
+		z.Ranges, z.Placements = d.Settings.Zones, d.Settings.Placements
 	}
-	return nil
+	return z
 }
 
 // IsSystem reports whether a schema name is reserved.

@@ -15,6 +15,8 @@ type Object struct {
 	Table     *catalog.Table
 	Index     *catalog.Index
 	Partition string
+	// Directory is one of the index; nil: the object is no directory.
+	Directory *catalog.Directory
 }
 
 // Layer is an object and the fields that it has of its own, generated or by CONFIGURE ZONE; nil: none.
@@ -24,9 +26,10 @@ type Layer struct {
 }
 
 // Layers are an object and what it inherits from, the object itself first and the cluster last. The last one has all fields. Ranges are the configurations of spans with
-// names, cluster is what the settings and options of the node say, and goal is the strongest one of all databases, which the system's ranges have to survive, too.
-func (o Object) Layers(ranges map[string]*catalog.ZoneConfig, cluster placement.Zone, goal catalog.Survival) []Layer {
+// names and the placement menu, cluster is what the settings and options of the node say, and goal is the strongest one of all databases, which the system's ranges have to survive, too.
+func (o Object) Layers(named catalog.NamedZones, cluster placement.Zone, goal catalog.Survival) []Layer {
 	var out []Layer
+	ranges, menu := named.Ranges, named.Placements
 	add := func(o Object, own *catalog.ZoneConfig) {
 		if own.Empty() {
 			own = nil
@@ -35,6 +38,10 @@ func (o Object) Layers(ranges map[string]*catalog.ZoneConfig, cluster placement.
 	}
 	if o.Range != "" && o.Range != catalog.DefaultRange {
 		add(o, ranges[o.Range].Over(systemRanges(Zone(ranges[catalog.DefaultRange], cluster), goal)))
+	}
+	if o.Directory != nil {
+		add(o, o.Directory.Option(menu))
+		o.Directory = nil
 	}
 	if o.Partition != "" {
 		add(o, o.Index.PartitionZones[o.Partition].Over(generated(o)))
@@ -45,11 +52,11 @@ func (o Object) Layers(ranges map[string]*catalog.ZoneConfig, cluster placement.
 		o.Index = nil
 	}
 	if o.Table != nil {
-		add(o, o.Table.Zone.Over(Table(o.Database, o.Table)))
+		add(o, o.Table.Zone.Over(menu[o.Table.Placement].Over(Table(o.Database, o.Table))))
 		o.Table = nil
 	}
 	if o.Database != nil {
-		add(o, o.Database.Zone.Over(Database(o.Database)))
+		add(o, o.Database.Zone.Over(menu[o.Database.Placement].Over(Database(o.Database))))
 	}
 	add(Object{Range: catalog.DefaultRange}, ranges[catalog.DefaultRange].Over(whole(cluster)))
 	return out

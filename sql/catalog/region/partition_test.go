@@ -22,7 +22,7 @@ type one struct {
 
 func (c one) DatabaseByID(catalog.ID) *catalog.Database { return c.db }
 func (c one) Databases() iter.Seq[*catalog.Database]    { return slices.Values([]*catalog.Database{c.db}) }
-func (c one) Zones() map[string]*catalog.ZoneConfig     { return nil }
+func (c one) Zones() catalog.NamedZones                 { return catalog.NamedZones{} }
 func (c one) StoredTables() iter.Seq[*catalog.Table] {
 	return func(yield func(*catalog.Table) bool) { yield(c.t) }
 }

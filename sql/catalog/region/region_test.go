@@ -32,7 +32,7 @@ func (s *schema) DatabaseByID(id catalog.ID) *catalog.Database { return s.databa
 
 func (s *schema) Databases() iter.Seq[*catalog.Database] { return maps.Values(s.databases) }
 
-func (s *schema) Zones() map[string]*catalog.ZoneConfig { return nil }
+func (s *schema) Zones() catalog.NamedZones { return catalog.NamedZones{} }
 
 func (s *schema) StoredTables() iter.Seq[*catalog.Table] { return slices.Values(s.tables) }
 

@@ -24,8 +24,8 @@ type Catalogue interface {
 	StoredTables() iter.Seq[*catalog.Table]
 	// Databases are all databases that are not dropped, in any order.
 	Databases() iter.Seq[*catalog.Database]
-	// Zones are the configurations of spans with names (catalog.DefaultRange).
-	Zones() map[string]*catalog.ZoneConfig
+	// Zones are the configurations with names.
+	Zones() catalog.NamedZones
 }
 
 // Span is keys with one configuration.
@@ -69,14 +69,14 @@ func Strongest(dbs []*catalog.Database) (goal catalog.Survival) {
 func (b *builder) system(c Catalogue) {
 	goal := Strongest(slices.Collect(c.Databases()))
 	zone := func(name string) placement.Zone {
-		return Zone(c.Zones()[name].Over(systemRanges(b.cluster, goal)), b.cluster)
+		return Zone(c.Zones().Ranges[name].Over(systemRanges(b.cluster, goal)), b.cluster)
 	}
 	b.begin(keys.Min, zone(catalog.MetaRange))
 	b.begin(keys.SystemPrefix, zone(catalog.SystemRange))
 	liveness := keys.LivenessSpan()
 	b.begin(liveness.Start, zone(catalog.LivenessRange))
 	b.begin(liveness.End, zone(catalog.SystemRange))
-	if c.Zones()[catalog.SystemRange] != nil || goal != catalog.SurviveZone {
+	if c.Zones().Ranges[catalog.SystemRange] != nil || goal != catalog.SurviveZone {
 		b.begin(keys.TablePrefix, zone(catalog.SystemRange))
 		b.begin(keys.TableKey(catalog.FirstUserID), b.cluster)
 	} else {
@@ -86,13 +86,13 @@ func (b *builder) system(c Catalogue) {
 
 // Spans are the configurations of all keys, in order; the first begins at keys.Min. The cluster's configuration is that of keys that no object has.
 func Spans(c Catalogue, cluster placement.Zone) []Span {
-	cluster = Zone(c.Zones()[catalog.DefaultRange], cluster)
+	cluster = Zone(c.Zones().Ranges[catalog.DefaultRange], cluster)
 	var tables []*catalog.Table
 	for t := range c.StoredTables() {
 		tables = append(tables, t)
 	}
 	slices.SortFunc(tables, func(a, b *catalog.Table) int { return cmp.Compare(a.ID, b.ID) })
-	b := &builder{spans: []Span{{keys.Min, cluster}}, cluster: cluster}
+	b := &builder{spans: []Span{{keys.Min, cluster}}, cluster: cluster, menu: c.Zones().Placements}
 	b.system(c)
 	for _, t := range tables {
 		db := c.DatabaseByID(t.Database)
@@ -111,6 +111,8 @@ func Spans(c Catalogue, cluster placement.Zone) []Span {
 type builder struct {
 	spans   []Span
 	cluster placement.Zone
+	// menu is the placement menu.
+	menu map[string]*catalog.ZoneConfig
 	// protocol is that of the keys that come next.
 	protocol kv.Protocol
 }
@@ -149,7 +151,7 @@ func (b *builder) begin(at keys.Key, z placement.Zone) {
 
 func (b *builder) table(db *catalog.Database, t *catalog.Table) {
 	around := func(t *catalog.Table) *catalog.ZoneConfig {
-		return t.Zone.Over(Table(db, t).Over(db.Zone.Over(Database(db))))
+		return t.Zone.Over(b.menu[t.Placement].Over(Table(db, t).Over(db.Zone.Over(b.menu[db.Placement].Over(Database(db))))))
 	}
 	table := around(t)
 	// Keys of the table that no index has, or has any more, are the leader's. Among them is the one by which the table is locked (lease.L6).
@@ -198,9 +200,9 @@ func (b *builder) index(db *catalog.Database, t *catalog.Table, x *catalog.Index
 }
 
 // TableSpans are the configurations of the keys of one table; the first begins where the table does, and the last holds up to its end.
-func TableSpans(db *catalog.Database, t *catalog.Table, ranges map[string]*catalog.ZoneConfig, cluster placement.Zone) []Span {
-	cluster = Zone(ranges[catalog.DefaultRange], cluster)
-	b := &builder{spans: []Span{{keys.TableKey(t.ID), cluster}}, cluster: cluster}
+func TableSpans(db *catalog.Database, t *catalog.Table, named catalog.NamedZones, cluster placement.Zone) []Span {
+	cluster = Zone(named.Ranges[catalog.DefaultRange], cluster)
+	b := &builder{spans: []Span{{keys.TableKey(t.ID), cluster}}, cluster: cluster, menu: named.Placements}
 	b.table(db, t)
 	return b.spans
 }
@@ -214,13 +216,17 @@ type stretch struct {
 	name  string // of the partition; empty: the rest of the index
 }
 
-// partitions adds the spans of an index's partitions, where their configurations differ from the index's.
+// partitions adds the spans of an index's partitions and directories, where their configurations differ from the index's.
 func (b *builder) partitions(x *catalog.Index, start keys.Key, index *catalog.ZoneConfig) {
-	if x.Partitioning == nil || len(x.PartitionZones) == 0 {
+	partitioned := x.Partitioning != nil && len(x.PartitionZones) > 0
+	if !partitioned && len(x.Directories) == 0 {
 		return
 	}
 	all := []stretch{{start: start, end: start.PrefixEnd(), zone: index}}
-	all = stretches(all, x, x.Partitioning, []keys.Key{start}, index, 1)
+	if partitioned {
+		all = stretches(all, x, x.Partitioning, []keys.Key{start}, index, 1)
+	}
+	all = append(all, directories(all, x, start, b.menu)...)
 	var ends []keys.Key
 	for _, s := range all {
 		ends = append(ends, s.start, s.end)
@@ -232,6 +238,53 @@ func (b *builder) partitions(x *catalog.Index, start keys.Key, index *catalog.Zo
 		}
 		b.begin(at, b.zone(deepest(all, at).zone))
 	}
+}
+
+// directories are the stretches of an index's directories. A directory counts more than the partitions around it and within it, and a directory within another one more than
+// that one (region.RG2). Where a partition begins within a directory, the fields that the directory does not have are the partition's.
+func directories(around []stretch, x *catalog.Index, start keys.Key, menu map[string]*catalog.ZoneConfig) (out []stretch) {
+	const above = 1 << 20 // the depths of partitions
+	for i := range x.Directories {
+		d := &x.Directories[i]
+		at := bound(start, &d.Prefix)
+		// The options of the menu have the same fields, so that nothing of a directory around this one is inherited.
+		inner := []keys.Key{at}
+		for k := range around {
+			for _, e := range []keys.Key{around[k].start, around[k].end} {
+				if at.Less(e) && e.Less(at.PrefixEnd()) {
+					inner = append(inner, e)
+				}
+			}
+		}
+		slices.SortFunc(inner, keys.Key.Compare)
+		for k, from := range inner {
+			to := at.PrefixEnd()
+			if k+1 < len(inner) {
+				to = inner[k+1]
+			}
+			if from.Less(to) {
+				out = append(out, stretch{from, to, above + d.Prefix.Values, d.Option(menu).Over(deepest(around, from).zone), ""})
+			}
+		}
+	}
+	return out
+}
+
+// DirectorySpan is the keys of a directory of an index.
+func DirectorySpan(t *catalog.Table, x *catalog.Index, d *catalog.Directory) keys.Span {
+	at := bound(keys.IndexPrefix(t.ID, x.ID), &d.Prefix)
+	return keys.Span{Start: at, End: at.PrefixEnd()}
+}
+
+// DirectoryAt is the directory of an index whose placement a key has; nil: it is in none that has one.
+func DirectoryAt(t *catalog.Table, x *catalog.Index, at keys.Key) (found *catalog.Directory) {
+	for i := range x.Directories {
+		d := &x.Directories[i]
+		if DirectorySpan(t, x, d).Contains(at) && (found == nil || found.Prefix.Values < d.Prefix.Values) {
+			found = d
+		}
+	}
+	return found
 }
 
 // deepest is the stretch that counts for a key; the first one covers all keys.

@@ -28,7 +28,7 @@ func (f fake) DatabaseByID(id catalog.ID) *catalog.Database {
 }
 func (f fake) StoredTables() iter.Seq[*catalog.Table] { return slices.Values(f.tables) }
 func (f fake) Databases() iter.Seq[*catalog.Database] { return slices.Values(f.databases) }
-func (f fake) Zones() map[string]*catalog.ZoneConfig  { return f.zones }
+func (f fake) Zones() catalog.NamedZones              { return catalog.NamedZones{Ranges: f.zones} }
 
 // TestSystemRanges: the system's ranges have five voters; the catalogue's tables too as soon as a database survives the loss of a region; what is configured for them
 // counts, and all inherit from the default.
@@ -130,7 +130,7 @@ func TestProtocols(t *testing.T) {
 	if z, _ := Find(spans, append(keys.IndexPrefix(parts.ID, catalog.IndexID(1)), 5, 1)); z.GCTTL != 10*time.Minute {
 		t.Errorf("the partition's configuration is lost: %s", z.GCTTL)
 	}
-	for _, s := range TableSpans(f.databases[0], f.tables[1], nil, cluster) {
+	for _, s := range TableSpans(f.databases[0], f.tables[1], catalog.NamedZones{}, cluster) {
 		if s.Start.Equal(keys.TableKey(uint32(202))) && s.Zone.Protocol != kv.Leader {
 			t.Errorf("the lock of the table is in a range of %s", s.Zone.Protocol)
 		}

@@ -27,7 +27,7 @@ func Differences(db *catalog.Database, tables []*catalog.Table) (out []Differenc
 		if own.Empty() {
 			return
 		}
-		around, _ := Effective(o.Layers(nil, placement.DefaultZone(), catalog.SurviveZone)[1:])
+		around, _ := Effective(o.Layers(catalog.NamedZones{}, placement.DefaultZone(), catalog.SurviveZone)[1:])
 		want := gives.Over(around)
 		for _, name := range Protected(own) {
 			var a, b catalog.ZoneConfig

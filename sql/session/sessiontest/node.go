@@ -114,9 +114,10 @@ func NewIn(t testing.TB, n int, nodes []virtual.NodeRow) *Cluster {
 	var facts virtual.Cluster
 	var regions func() []string
 	var satisfied func(placement.Constraint) bool
+	var placed func() []placement.Node
 	if nodes != nil {
 		f := places{nodes}
-		facts, regions, satisfied = f, f.regions, f.satisfied
+		facts, regions, satisfied, placed = f, f.regions, f.satisfied, f.placed
 	}
 	c := &Cluster{T: t}
 	net := sim.NewNetwork(sim.NetworkOptions{Seed: 1})
@@ -147,7 +148,7 @@ func NewIn(t testing.TB, n int, nodes []virtual.NodeRow) *Cluster {
 		registry := system.Builtins()
 		nd.Schema = schemachange.New(schemachange.Options{DB: nd.DB, Clock: ck, Host: h, Leases: nd.Leases, Jobs: nd.Jobs, Sequences: seqs,
 			Settings: settings, Registry: registry, Satisfied: satisfied, Verifier: func(p string) (string, error) { return "SCRAM-SHA-256$" + p, nil },
-			Regions: regions})
+			Regions: regions, Nodes: placed})
 		provider := virtual.New(virtual.Options{Catalog: computed, Registry: registry, Leases: nd.Leases, Sequences: seqs, Jobs: nd.Jobs, NodeID: nodeID, Cluster: facts})
 		nd.Virtual = provider
 		home := ""

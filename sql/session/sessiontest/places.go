@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"meridian/clock/truetime"
+	"meridian/cluster"
 	"meridian/placement"
 	"meridian/sql/virtual"
 	"meridian/upgrade"
@@ -35,6 +36,19 @@ func (p places) TimeSources() []truetime.Master                          { retur
 func (p places) Versions(context.Context) (upgrade.View, error)          { return upgrade.View{}, nil }
 func (p places) Retries() []virtual.RetryRow                             { return nil }
 func (p places) Violations(context.Context) ([]virtual.Violation, error) { return nil, nil }
+func (p places) Universe(context.Context) ([]virtual.ZoneRow, error)     { return nil, nil }
+func (p places) Fit(context.Context, []byte, []byte) (virtual.Fit, error) {
+	return virtual.Fit{Ranges: 1, Replicas: "?"}, nil
+}
+
+// placed are the nodes as placement sees them.
+func (p places) placed() (out []placement.Node) {
+	for _, n := range p.nodes {
+		out = append(out, placement.Node{Node: n.ID, Live: n.Live, Locality: cluster.Locality{{Key: "region", Value: n.Region}, {Key: "zone", Value: n.Zone}}})
+	}
+	return out
+}
+
 func (p places) Ranges(context.Context, []byte, []byte) ([]virtual.RangeRow, error) {
 	return nil, nil
 }
