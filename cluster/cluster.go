@@ -28,6 +28,8 @@ type Options struct {
 	Host      *host.Host
 	Clock     *clock.Clock
 	Transport Transport
+	// TimeSource is where the node has its time from, for others to see.
+	TimeSource string
 	// Join are addresses of which one at least should belong to the cluster.
 	Join []string
 	// OnClockBroken is called once if this node's clock disagrees with a majority; the node should stop.
@@ -104,6 +106,9 @@ type Offset struct {
 	// Excessive: the peer and this node refuse each other's readings, and what the peer's own clock shows does not make sure that the two clocks agree. Offset
 	// is only a lower bound then.
 	Excessive bool
+	// Source is where the peer has its time from, and Epsilon how uncertain that was then; empty and zero: it has not said.
+	Source  string
+	Epsilon time.Duration
 	// Age is how long ago that was, and State whether it counts; Offsets sets them.
 	Age   time.Duration
 	State string
@@ -476,7 +481,7 @@ func (c *Cluster) pingOnce(ctx context.Context, id kv.NodeID, p *peer) (again bo
 			} else {
 				p.rtt = max(p.rtt+(rtt-p.rtt)/5, 1)
 			}
-			p.offset = Offset{Node: id, Offset: answer.wall.Sub(wall) - rtt/2, Error: rtt / 2, at: max(end, 1)}
+			p.offset = Offset{Node: id, Offset: answer.wall.Sub(wall) - rtt/2, Error: rtt / 2, Source: answer.source, Epsilon: answer.epsilon, at: max(end, 1)}
 		}
 	default:
 		p.offset.lost = true
@@ -605,7 +610,7 @@ func (c *Cluster) answer(_ context.Context, _ kv.NodeID, req []byte) ([]byte, er
 	if a.brief = p.brief; !p.brief {
 		c.news(p.digest, &a)
 	}
-	a.wall = c.o.Clock.Wall()
+	a.wall, a.source, a.epsilon = c.o.Clock.Wall(), c.o.TimeSource, c.o.Clock.TrueTime().Epsilon()
 	return a.append(make([]byte, 0, 64+256*len(a.entries))), nil
 }
 

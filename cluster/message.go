@@ -35,6 +35,9 @@ type pong struct {
 	records []Liveness
 	// brief: the ping was, and was understood as such.
 	brief bool
+	// source is where the node has its time from, and epsilon half the width of the interval in which true time is by it; of a build that says neither: empty, zero.
+	source  string
+	epsilon time.Duration
 }
 
 func (p *ping) append(b []byte) []byte {
@@ -118,7 +121,8 @@ func (p *pong) append(b []byte) []byte {
 		b, at = wire.Begin(b, 5)
 		b = wire.End(AppendLiveness(b, &p.records[i]), at)
 	}
-	return wire.Bool(b, 2, p.brief)
+	b = wire.Bool(b, 2, p.brief)
+	return wire.Int(wire.String(b, 4, p.source), 6, int64(p.epsilon))
 }
 
 func readPong(r *wire.Reader, p *pong) {
@@ -135,6 +139,10 @@ func readPong(r *wire.Reader, p *pong) {
 			readLiveness(r, wire.Grow(r, &p.records))
 		case 2:
 			p.brief = r.Bool()
+		case 4:
+			p.source = r.String()
+		case 6:
+			p.epsilon = time.Duration(r.Int())
 		default:
 			r.Skip()
 		}

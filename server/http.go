@@ -145,7 +145,7 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	n.describeUpgrade(ctx, &c)
 	heard := n.heard(ctx)
-	zones, directories := n.newUniverse(heard), n.newConsoleDirectories()
+	zones, directories, epsilon := n.newUniverse(heard), n.newConsoleDirectories(), n.epsilons()
 	for _, e := range n.cluster.Nodes() {
 		if r, ok := n.cluster.Record(e.Node); ok && r.Decommissioned {
 			continue
@@ -156,7 +156,7 @@ func (n *Node) serveCluster(w http.ResponseWriter, r *http.Request) {
 			up = c.Now.Sub(e.StartedAt).Seconds()
 		}
 		c.Nodes = append(c.Nodes, console.Node{ID: int(e.Node), Addr: e.Addr, SQLAddr: e.SQLAddr, Region: e.Locality.Region(), Zone: e.Locality.Zone(),
-			Live: live, Draining: e.Draining, State: zones.state[e.Node], EpsilonMS: float64(n.epsilon(e.Node)) / float64(time.Millisecond), Binary: e.Versions.Own.String(), Ranges: heard[e.Node].Ranges, Leases: heard[e.Node].Leases, Bytes: int64(e.Capacity.UsedBytes),
+			Live: live, Draining: e.Draining, State: zones.state[e.Node], EpsilonMS: float64(epsilon(e.Node)) / float64(time.Millisecond), Binary: e.Versions.Own.String(), Ranges: heard[e.Node].Ranges, Leases: heard[e.Node].Leases, Bytes: int64(e.Capacity.UsedBytes),
 			UptimeSeconds: up, LatencyMS: float64(rtt) / float64(time.Millisecond)})
 	}
 	sort.Slice(c.Nodes, func(i, j int) bool { return c.Nodes[i].ID < c.Nodes[j].ID })

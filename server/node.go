@@ -149,7 +149,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 		self.Node, self.Store = id.node, id.store
 		n.identity.Store(id)
 	}
-	n.cluster = cluster.New(cluster.Options{Host: n.host, Clock: n.clock, Transport: n.transport, Join: n.o.Join,
+	n.cluster = cluster.New(cluster.Options{Host: n.host, Clock: n.clock, TimeSource: string(n.time.Kind()), Transport: n.transport, Join: n.o.Join,
 		OnClockBroken: n.fail, OnRefused: n.refused, OnSelf: n.hear, Hidden: id != nil}, self)
 	if n.fence, err = fence.New(fence.Options{Host: n.host, Engine: n.engine, Network: n.transport, Addr: n.o.AdvertiseAddr, Join: n.o.Join,
 		Resolve: n.cluster.Resolve, OnRefused: n.fail}); err != nil {

@@ -361,7 +361,7 @@ func (f *clusterFacts) Clocks() []virtual.ClockRow {
 	now, most := f.n.clock.Wall(), f.n.clock.MaxOffset()
 	out := []virtual.ClockRow{{Node: f.n.NodeID(), Max: most, Measured: now, State: "this node", Source: string(f.n.time.Kind()), Epsilon: f.n.time.Epsilon()}}
 	for _, o := range f.n.cluster.Offsets() {
-		row := virtual.ClockRow{Node: o.Node, Offset: o.Offset, Error: o.Error, Max: most, State: o.State}
+		row := virtual.ClockRow{Node: o.Node, Offset: o.Offset, Error: o.Error, Max: most, State: o.State, Source: o.Source, Epsilon: o.Epsilon}
 		if o.State != cluster.OffsetUnknown {
 			row.Measured = now.Add(-o.Age)
 		}

@@ -36,7 +36,7 @@ type universe struct {
 
 func (n *Node) newUniverse(heard map[kv.NodeID]said) *universe {
 	u := &universe{n: n, zones: map[[2]string]*virtual.ZoneRow{}, of: map[kv.NodeID]*virtual.ZoneRow{}, state: map[kv.NodeID]string{}}
-	seen := map[kv.NodeID]placement.Node{}
+	seen, epsilon := map[kv.NodeID]placement.Node{}, n.epsilons()
 	for _, p := range n.placementNodes() {
 		seen[p.Node] = p
 	}
@@ -73,13 +73,26 @@ func (n *Node) newUniverse(heard map[kv.NodeID]said) *universe {
 		z.Nodes = append(z.Nodes, e.Node)
 		z.Leaders += heard[e.Node].Leases
 		z.Bytes += int64(e.Capacity.UsedBytes)
-		z.Epsilon = max(z.Epsilon, n.epsilon(e.Node))
+		z.Epsilon = max(z.Epsilon, epsilon(e.Node))
 	}
 	return u
 }
 
-// epsilon bounds how far a node's clock may be from true time (Spanner §3). Where nothing better is known, that is what the cluster assumes of all.
-func (n *Node) epsilon(kv.NodeID) time.Duration { return n.clock.MaxOffset() }
+// epsilons bound how far nodes' clocks may be from true time (Spanner §3). What a node has not said is what the cluster assumes of all.
+func (n *Node) epsilons() func(kv.NodeID) time.Duration {
+	known := map[kv.NodeID]time.Duration{n.NodeID(): n.time.Epsilon()}
+	for _, o := range n.cluster.Offsets() {
+		if o.Epsilon > 0 {
+			known[o.Node] = o.Epsilon
+		}
+	}
+	return func(id kv.NodeID) time.Duration {
+		if e, ok := known[id]; ok {
+			return e
+		}
+		return n.clock.MaxOffset()
+	}
+}
 
 // add counts the replicas of a range, and those that come and go.
 func (u *universe) add(d *kv.RangeDescriptor) {

@@ -189,7 +189,7 @@ type ClockRow struct {
 	Offset, Error, Max time.Duration
 	Measured           time.Time // zero: never
 	State              string
-	// Source is where the answering node has its time from, and Epsilon how uncertain that is; other nodes' are not known (empty).
+	// Source is where the node has its time from, and Epsilon how uncertain that was when it was measured; empty and zero: not known.
 	Source  string
 	Epsilon time.Duration
 }
