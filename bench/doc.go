@@ -7,6 +7,7 @@
 //	overload  throughput and latency with far more clients than a node can serve
 //	pgbench   how Meridian compares with PostgreSQL in throughput and in server CPU per transaction
 //	regions   multi-region figures of CRDB'22, in virtual time
+//	spanner   the evaluation of Spanner: commit wait, participants, the loss of a zone, in virtual time
 //	tpcc      new orders per minute of TPC-C without waits, against PostgreSQL
 //	cputime   the processor time of servers
 //	pages     the command line of programs that repeat figures of papers, and their pages

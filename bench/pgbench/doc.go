@@ -21,6 +21,9 @@
 // With --systems postgres,meridian,fast_paxos there is another Meridian, whose pgbench tables have the commit protocol fast_paxos: what a vote of each replica costs,
 // compared with a leader and its log.
 //
+// With --systems meridian,external --max-offset 1ms there is another Meridian, whose database is externally consistent: what the promise costs in CPU. Its transactions also wait for two epsilon, which is the
+// maximum offset, so its throughput with few clients says how long that is, and nothing else.
+//
 // With --before BINARY, Meridian is compared with an earlier build of itself instead, in the same two setups: a change's price in CPU.
 // The order within a round is reversed from round to round.
 //

@@ -31,6 +31,7 @@ type config struct {
 	rounds, seconds, scale                   int
 	clients, jobs, tries, buffers            int
 	protocol                                 string
+	maxOffset                                time.Duration
 }
 
 func main() {
@@ -55,6 +56,7 @@ func main() {
 	flag.IntVar(&c.jobs, "jobs", 2, "pgbench's threads")
 	flag.IntVar(&c.tries, "max-tries", 1, "pgbench's tries of a transaction that must be retried")
 	flag.StringVar(&c.protocol, "protocol", "prepared", "query protocol: simple, extended, prepared")
+	flag.DurationVar(&c.maxOffset, "max-offset", 0, "Meridian's bound on clocks, which is the epsilon of the system external (default: Meridian's)")
 	flag.Parse()
 	if scripts == "" {
 		scripts = mixSet(set)
@@ -141,6 +143,8 @@ const (
 	before     = "before" // Meridian too, of an earlier binary
 	// fastPaxos is Meridian whose pgbench tables have that commit protocol.
 	fastPaxos = "fast_paxos"
+	// external is Meridian with a database that is externally consistent.
+	external = "external"
 )
 
 // defaultReplicas is how many replicas a range has if nothing else was said.
@@ -184,7 +188,7 @@ func measure(ctx context.Context, c *config, report *Report, name, dir string) (
 		report.PostgreSQL = g[0].Version(limit)
 		systems = append(systems, &system{name: postgreSQL, port: g[0].Port, user: "postgres", pids: g.PIDs})
 	}
-	for _, of := range []struct{ name, binary string }{{before, c.before}, {meridian, c.binary}, {fastPaxos, c.binary}} {
+	for _, of := range []struct{ name, binary string }{{before, c.before}, {meridian, c.binary}, {fastPaxos, c.binary}, {external, c.binary}} {
 		if !slices.Contains(c.systems, of.name) {
 			continue
 		}
@@ -192,8 +196,11 @@ func measure(ctx context.Context, c *config, report *Report, name, dir string) (
 		if err := os.MkdirAll(store, 0o755); err != nil {
 			return nil, err
 		}
-		m, err := process.Start(limit, process.Options{Binary: of.binary, Dir: store, Nodes: nodes,
-			Args: []string{"--cache", fmt.Sprintf("%dMiB", c.buffers)}})
+		args := []string{"--cache", fmt.Sprintf("%dMiB", c.buffers)}
+		if c.maxOffset > 0 {
+			args = append(args, "--max-offset", c.maxOffset.String())
+		}
+		m, err := process.Start(limit, process.Options{Binary: of.binary, Dir: store, Nodes: nodes, Args: args})
 		if err != nil {
 			return nil, err
 		}
@@ -295,6 +302,11 @@ func tail(b []byte) []byte {
 // load makes the tables that the scripts need; it tells how long pgbench -i took.
 func (c *config) load(ctx context.Context, sys *system, dir string) (took time.Duration, err error) {
 	custom := func(s string) bool { m, _ := mixNamed(s); return len(m.custom) > 0 || m.sysbench }
+	if sys.name == external {
+		if err := c.loadScript(ctx, sys, dir, external, "ALTER DATABASE postgres SET external_consistency = on;\n"); err != nil {
+			return 0, err
+		}
+	}
 	begin := time.Now()
 	if slices.ContainsFunc(c.scripts, func(s string) bool { return !custom(s) }) {
 		_, err = c.pgbench(ctx, sys, "", "-i", "-q", "-s", strconv.Itoa(c.scale))

@@ -139,12 +139,12 @@ func ratio(m, b []Run, f func(Run) float64) float64 {
 	return median(v)
 }
 
-// FastPaxos is how tables with that protocol compare with those that have a leader, if both were measured.
-func (s *Script) FastPaxos() (tps, cpu float64, ok bool) {
+// against is how another Meridian compares with the one that nothing was changed in, if both were measured.
+func (s *Script) against(system string) (tps, cpu float64, ok bool) {
 	var p, l []Run
 	for _, r := range s.Runs {
 		switch r.System {
-		case fastPaxos:
+		case system:
 			p = append(p, r)
 		case meridian:
 			l = append(l, r)
@@ -168,7 +168,10 @@ func printSetup(w io.Writer, s *Setup) {
 		printMeasured(w, s)
 	}
 	for _, r := range s.Scripts {
-		if tps, cpu, ok := r.FastPaxos(); ok {
+		if tps, cpu, ok := r.against(external); ok {
+			fmt.Fprintf(w, "\n%s in an externally consistent database, against another one: %.0f tps (%.2f), %.1f us of CPU for each transaction (%.2f)\n", r.Name, r.TPS[external], tps, r.CPUMicros[external], cpu)
+		}
+		if tps, cpu, ok := r.against(fastPaxos); ok {
 			fmt.Fprintf(w, "\n%s on tables with the protocol fast_paxos, against those with a leader: %.0f tps (%.2f), %.1f us of CPU for each transaction (%.2f)\n", r.Name, r.TPS[fastPaxos], tps, r.CPUMicros[fastPaxos], cpu)
 		}
 	}

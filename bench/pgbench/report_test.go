@@ -56,6 +56,12 @@ func TestSummarize(t *testing.T) {
 	if !strings.Contains(b.String(), "0.50") {
 		t.Error(b.String())
 	}
+	externally := Script{Runs: []Run{run("meridian", 100, 10, 0), run("external", 50, 11, 0)}}
+	externally.summarize()
+	b.Reset()
+	if printSetup(&b, &Setup{Name: "one", Scripts: []Script{externally}}); !strings.Contains(b.String(), "50 tps (0.50), 11.0 us of CPU for each transaction (1.10)") {
+		t.Error(b.String())
+	}
 	alone := Script{Runs: []Run{run("meridian", 50, 30, 1)}}
 	alone.summarize()
 	if alone.TPSRatio != 0 || alone.TPS["meridian"] != 50 {

@@ -39,6 +39,8 @@ type Options struct {
 	Seed  uint64
 	// LocalRTT is the round trip within a region; default 500 µs.
 	LocalRTT time.Duration
+	// Jitter adds a uniform delay in [0, Jitter) to every write to the network.
+	Jitter time.Duration
 	// Probes, if any, count rare branches of all nodes.
 	Probes *probe.Set
 	// MaxOffset between clocks; default 500 ms.
@@ -119,7 +121,7 @@ func New(t testing.TB, o Options) *Cluster {
 	if o.LocalRTT == 0 {
 		o.LocalRTT = 500 * time.Microsecond
 	}
-	c := &Cluster{t: t, o: o, Network: sim.NewNetwork(sim.NetworkOptions{Regions: o.Regions, LocalRTT: o.LocalRTT, Seed: o.Seed})}
+	c := &Cluster{t: t, o: o, Network: sim.NewNetwork(sim.NetworkOptions{Regions: o.Regions, LocalRTT: o.LocalRTT, Jitter: o.Jitter, Seed: o.Seed})}
 	for i, region := range o.Regions.Names {
 		n := o.NodesPerRegion
 		if o.Nodes != nil {
