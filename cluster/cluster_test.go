@@ -213,6 +213,37 @@ func newsTravels(t *testing.T, relays int) {
 	})
 }
 
+// TestTell: when it returns, the others know what this node says of itself; it does not wait for those that are not there.
+func TestTell(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.startAll(3)
+		time.Sleep(5 * time.Second)
+		for range 5 {
+			time.Sleep(130 * time.Millisecond)
+			draining := false
+			w.nodes[1].Update(func(e *cluster.Entry) { draining, e.Draining = !e.Draining, !e.Draining })
+			begin := time.Now()
+			w.nodes[1].Tell(t.Context())
+			if d := time.Since(begin); d > 500*time.Millisecond {
+				t.Errorf("it took %v", d)
+			}
+			for i := 2; i <= 3; i++ {
+				if e, _ := w.nodes[i].Get(1); e.Draining != draining {
+					t.Errorf("n%d has not heard", i)
+				}
+			}
+		}
+		w.net.Isolate("n3")
+		time.Sleep(10 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		w.nodes[1].Update(func(e *cluster.Entry) { e.Draining = true })
+		if w.nodes[1].Tell(ctx); ctx.Err() != nil {
+			t.Error("it waits for a node that does not answer")
+		}
+	})
+}
+
 func TestRestartReplacesTheFormerEntry(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		// The clock was far ahead when the first life began, so the second seems to be older.

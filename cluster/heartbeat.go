@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"time"
 
 	"meridian/invariant"
 	"meridian/kv"
@@ -325,6 +326,29 @@ func (c *Cluster) Refresh(ctx context.Context, node kv.NodeID) (Liveness, error)
 func (c *Cluster) SetDraining(v bool) {
 	c.draining.Store(v)
 	c.Update(func(e *Entry) { e.Draining = v })
+}
+
+// Tell pings all nodes at once, and returns when those that answer know this node's entry as it is now, or the context ends.
+func (c *Cluster) Tell(ctx context.Context) {
+	const pause = 2 * time.Millisecond
+	c.mu.RLock()
+	life, revision := c.self.Life, c.self.Revision
+	c.mu.RUnlock()
+	c.kick()
+	for {
+		known := true
+		c.mu.RLock()
+		for id, p := range c.peers {
+			if p.reached && !c.records[id].Decommissioned && (p.life != life || p.revision < revision) {
+				known = false
+				break
+			}
+		}
+		c.mu.RUnlock()
+		if known || c.o.Host.Clock.Sleep(ctx, pause) != nil {
+			return
+		}
+	}
 }
 
 // SetDecommissioning changes another node's record, or this node's: decommissioning takes its replicas away,

@@ -464,6 +464,10 @@ func (n *Node) drain(ctx context.Context, o DrainOptions) {
 		o.Wait = 10 * time.Second
 	}
 	n.cluster.SetDraining(true)
+	// Those that have not heard of it would give leases back, as preferences of ranges say.
+	told, cancel := n.host.Clock.WithTimeout(ctx, tellMax)
+	n.cluster.Tell(told)
+	cancel()
 	if o.Unready > 0 && n.host.Clock.Sleep(ctx, o.Unready) != nil {
 		return
 	}
@@ -476,7 +480,7 @@ func (n *Node) drain(ctx context.Context, o DrainOptions) {
 	}) {
 		return
 	}
-	s := n.store.Load()
+	s, moves := n.store.Load(), n.staying(n.NodeID()) > 0 && n.leaseholders() > 0
 	move := func(ctx context.Context) {
 		for s != nil && n.staying(n.NodeID()) > 0 && s.MoveLeases(ctx) > 0 {
 			if n.host.Clock.Sleep(ctx, 100*time.Millisecond) != nil {
@@ -501,6 +505,36 @@ func (n *Node) drain(ctx context.Context, o DrainOptions) {
 			return
 		}
 	}
+	if !moves {
+		return
+	}
+	// Other nodes' requests come here until they are told where the leases are. Those of a node that has stopped they would wait for.
+	if n.host.Clock.Sleep(ctx, redirects) != nil {
+		return
+	}
+	n.host.Group.Go(func(ctx context.Context) { // until it stops it keeps no lease that comes back
+		for n.host.Clock.Sleep(ctx, redirects/5) == nil {
+			if n.leaseholders() > 0 && n.staying(n.NodeID()) > 0 {
+				s.MoveLeases(ctx)
+			}
+		}
+	})
+}
+
+const (
+	// tellMax bounds the time in which other nodes hear that this one drains: a ping.
+	tellMax = time.Second
+	// redirects is for how long a node that has given its leases away tells so those that ask it.
+	redirects = time.Second
+)
+
+// leaseholders is the number of leases that the node has.
+func (n *Node) leaseholders() int {
+	s := n.store.Load()
+	if s == nil {
+		return 0
+	}
+	return s.Gauges().Leaseholders
 }
 
 // leaveMax bounds each of the two waits of a node that leaves.
