@@ -78,7 +78,7 @@ func (n *Node) newUniverse(heard map[kv.NodeID]said) *universe {
 	return u
 }
 
-// epsilons bound how far nodes' clocks may be from true time (Spanner §3). What a node has not said is what the cluster assumes of all.
+// epsilons bound how far nodes' clocks may be from true time (Spanner §3). For a node that has not said it, that is the maximum offset.
 func (n *Node) epsilons() func(kv.NodeID) time.Duration {
 	known := map[kv.NodeID]time.Duration{n.NodeID(): n.time.Epsilon()}
 	for _, o := range n.cluster.Offsets() {

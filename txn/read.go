@@ -22,7 +22,7 @@ type ScanOptions struct {
 	Fresh bool
 	// Filter, if set, says which keys are wanted (txn.TX15).
 	Filter Filter
-	bare bool // a part of a filtered scan, which locks the wanted rows afterwards
+	bare   bool // a part of a filtered scan, which locks the wanted rows afterwards
 }
 
 // Get reads a key, nil if it has no value, and locks it as lock says, also when there is no value. With
