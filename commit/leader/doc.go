@@ -92,8 +92,8 @@
 //	    queue does not fall behind the timestamps that the range closes (catchUp).
 //
 //	leader.P27: an externally consistent transaction that waits for a lock of a younger one aborts it, unless that one is staging (wound-wait,
-//	    Spanner §4.2.1). So among such transactions each waits for older ones only, or for one that ends without waiting, and there is no cycle of waits.
-//	    Waits that other transactions take part in are looked at for cycles as ever (leader.P6).
+//	    Spanner §4.2.1). So among such transactions each waits for older ones only, or for one that is staging. A cycle of waits that one of the latter takes part in, with a
+//	    write that is in flight, or a transaction of another kind, is found as ever (leader.P6).
 //	leader.P28 (Spanner §4.1.2): an externally consistent transaction's read is answered when the newest version that it has seen is certainly in
 //	    the past, wherever it is served, and by whatever way the version came to be seen: the writer's commit wait, from a reader's side.
 //
