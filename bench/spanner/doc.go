@@ -16,7 +16,7 @@
 //	table6.go    reads and commits over two coasts, as F1's
 //	promise.go   what external mode costs, over epsilon; not a table of the paper
 //
-// Figure 6, epsilon over time while time masters fail, needs time masters; it is not here.
+// Figure 6 has time masters and daemons without nodes.
 //
 //	go run ./bench/spanner                     everything, in some minutes; plots and tables into docs/spanner
 //	go run ./bench/spanner -figures table3     one of them

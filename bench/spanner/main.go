@@ -20,12 +20,13 @@ type figure struct {
 	run   func(t *testing.T, c *config) *outcome
 }
 
-// figures lists them in the order of the paper. Figure 6, epsilon over time while time masters fail, has its place before table 6.
+// figures lists them in the order of the paper.
 func figures() []figure {
 	return []figure{
 		{"table3", "Latencies of single operations (Spanner, table 3)", aboutTable3, runTable3},
 		{"table4", "Commits over many ranges (Spanner, table 4)", aboutTable4, runTable4},
 		{"figure5", "The loss of a zone (Spanner, figure 5)", aboutFigure5, runFigure5},
+		{"figure6", "The uncertainty of time (Spanner, figure 6)", aboutFigure6, runFigure6},
 		{"table6", "A mix like F1's (Spanner, table 6)", aboutTable6, runTable6},
 		{"promise", "What external consistency costs", aboutPromise, runPromise},
 	}
