@@ -83,3 +83,33 @@ func TestExternallyConsistent(t *testing.T) {
 		})
 	}
 }
+
+// TestExternallyConsistentByMasters: nodes have their time from fifteen masters, three in each region, of which one lies, and their machines' clocks step by a second now and then: within the bound, the mode holds what it promises.
+// A node whose clock drifts faster than its daemon takes into account notices it at a poll and leaves; what it has done before may be out of the order of time, and is serializable.
+func TestExternallyConsistentByMasters(t *testing.T) {
+	t.Parallel()
+	for _, seed := range seedsAsked(t, 1, 2) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			w := &externalWorkload{seed: uint64(seed), lasting: 75 * time.Second, clients: 16, declare: []string{externalOn}, moments: true, masters: 15, drifts: seed%2 == 0}
+			begun := time.Now()
+			synctest.Test(t, w.run)
+			v := w.verdict()
+			t.Logf("%s, in %s; %s", v, time.Since(begun).Round(time.Millisecond), strings.Join(w.about, ", "))
+			level := history.Strict
+			if w.drifts {
+				level = history.Serializable
+				if !w.left {
+					t.Error("the node whose clock ran away has not left")
+				}
+			} else if v.messages != nil || v.stamps != nil {
+				t.Errorf("seed %d: %v %v", seed, v.messages, v.stamps)
+			}
+			if err := v.report.At(level); err != nil {
+				t.Errorf("seed %d: %v", seed, err)
+			}
+			for code, err := range w.strange {
+				t.Errorf("seed %d: an unexpected error, %s: %v", seed, code, err)
+			}
+		})
+	}
+}

@@ -56,6 +56,10 @@ type externalWorkload struct {
 	maxOffset time.Duration
 	// behind says that messages reach the node whose clock is the slowest late, so that it does not learn the time from them.
 	behind bool
+	// masters are time masters from which the nodes have their time; zero: from their machines' clocks. One of them lies, and machines' clocks step (unsettle).
+	masters int
+	// drifts has the clock of a node run away, by more than a daemon takes into account; left says that the node has stopped then.
+	drifts, left bool
 	// only names the kinds of transactions, with spaces between; empty: all.
 	only    string
 	clients int
@@ -434,7 +438,7 @@ func (w *externalWorkload) run(t *testing.T) {
 		w.clients = 12
 	}
 	regions := sim.FiveRegions()
-	w.c = simcluster.Start(t, simcluster.Options{Regions: regions, NodesPerRegion: 1, Seed: w.seed, MaxOffset: w.maxOffset, Log: logTo()})
+	w.c = simcluster.Start(t, simcluster.Options{Regions: regions, NodesPerRegion: 1, Seed: w.seed, MaxOffset: w.maxOffset, TimeMasters: w.masters, Log: logTo()})
 	c := w.c
 	exec(t, connect(t, c, 0), "CREATE DATABASE ext")
 	exec(t, connect(t, c, 0), "ALTER DATABASE ext CONFIGURE ZONE USING num_replicas = 5")
@@ -495,6 +499,9 @@ func (w *externalWorkload) run(t *testing.T) {
 			}
 		})
 	}
+	if w.masters > 0 {
+		all.Go(func() { w.unsettle(rand.New(rand.NewPCG(w.seed, 0x71e5)), stop) })
+	}
 	if w.faults {
 		all.Go(func() { w.leases(rand.New(rand.NewPCG(w.seed, 0x1ea5e)), stop) })
 		target := c.Target(w.seed)
@@ -515,6 +522,12 @@ func (w *externalWorkload) run(t *testing.T) {
 	}
 	close(stop)
 	all.Wait()
+	if i := w.homes[2]; w.drifts {
+		w.left = c.Node(i) == nil
+		if c.Machines[i].Clock.SetDrift(0); w.left {
+			c.Boot(i)
+		}
+	}
 	for _, m := range c.Machines {
 		m.Clock.SetOffset(0)
 	}
@@ -522,6 +535,35 @@ func (w *externalWorkload) run(t *testing.T) {
 	w.finish(t)
 	c.Stop()
 	time.Sleep(20 * time.Second)
+}
+
+// unsettle makes one master lie, by this much and then by that, and lets the wall clocks of the nodes' machines step by a second, as at a leap second that nobody smears. Late in the run the clock of
+// a node runs away, if the workload says so.
+func (w *externalWorkload) unsettle(dice *rand.Rand, stop chan struct{}) {
+	liar := w.c.Masters[dice.IntN(len(w.c.Masters))]
+	w.note("%s lies", liar.Name)
+	for n := 1; ; n++ {
+		select {
+		case <-stop:
+			return
+		case <-time.After(time.Second):
+		}
+		i := w.homes[2]
+		if n%7 == 0 {
+			liar.Clock.SetOffset(time.Duration(dice.Int64N(int64(2*time.Second))) - time.Second)
+			w.c.Machines[dice.IntN(w.c.Len())].Clock.Jump(time.Duration(1-2*dice.IntN(2)) * time.Second)
+		}
+		if w.drifts && n == 30 {
+			w.c.Machines[i].Clock.SetDrift(2000)
+			w.note("the clock of %s runs away after %s", w.c.Machines[i].Name, time.Since(w.begun))
+		}
+		if node := w.c.Node(i); node != nil {
+			if err := w.c.StoppedItself(i, node); err != nil { // as its process does
+				w.note("%s leaves after %s: %v", w.c.Machines[i].Name, time.Since(w.begun), err)
+				w.c.StopNode(i)
+			}
+		}
+	}
 }
 
 func (w *externalWorkload) note(format string, args ...any) {
