@@ -1,6 +1,8 @@
 package schemachange
 
 import (
+	"context"
+
 	"meridian/setting"
 	"meridian/sql/catalog"
 	"meridian/sql/sqlstate"
@@ -8,7 +10,7 @@ import (
 )
 
 // External consistency is declared for a database, and is a property of each of its tables: so a transaction learns of it with the table, wherever its session is connected, and at most two
-// versions of it are in use (I7). ALTER DATABASE returns when no transaction uses the earlier one.
+// versions of it are in use (I7). ALTER DATABASE returns when no transaction uses the earlier one, and the timestamps of those that did, which have not waited, are certainly in the past.
 
 // setExternal gives the tables of a database whose setting has changed the property.
 func (c *change) setExternal(db *catalog.Database) error {
@@ -17,6 +19,8 @@ func (c *change) setExternal(db *catalog.Database) error {
 		if err := c.mayBeExternal(); err != nil {
 			return err
 		}
+		clk := c.o.Clock
+		c.Catalog.AfterCommit(func(ctx context.Context) error { return clk.AwaitAfter(ctx, clk.Read().Latest) })
 	}
 	return c.Catalog.EachRelation(db.ID, func(t *catalog.Table) error {
 		if t.Kind != catalog.KindTable || t.Temporary() || t.External == on {
