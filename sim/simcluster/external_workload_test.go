@@ -419,12 +419,15 @@ func (cl *externalClient) chain(third *externalClient) {
 		if n == 3 {
 			at = from.Add(time.Duration(cl.dice.Int64N(int64(took + 2*w.skew())))).Add(-w.skew())
 		}
-		if at.Add(w.skew()).After(time.Now()) {
-			time.Sleep(2 * w.skew())
+		if late := w.skew() + drifted; at.Add(late).After(time.Now()) { // a slow clock would take it for the future
+			time.Sleep(2 * late)
 		}
 		cl.snapshot(at, ids)
 	}
 }
+
+// drifted is more than clocks gain or lose in a run by their drift.
+const drifted = 10 * time.Millisecond
 
 // skew is the farthest that a clock is off. Two of them may differ by 80 % of the maximum offset before their nodes stop themselves.
 func (w *externalWorkload) skew() time.Duration { return w.maxOffset * 19 / 50 }
