@@ -167,7 +167,7 @@ func figure6Outcome(e *epsilons, phase time.Duration) *outcome {
 	for k, q := range []float64{0.9, 0.99, 0.999} {
 		s := plot.Series{Name: fmt.Sprintf("%gth percentile", 100*q), Color: plot.Color(k)}
 		for i := range e.bins {
-			s.X, s.Y = append(s.X, (time.Duration(i+1) * e.bin).Hours()), append(s.Y, float64(e.quantile(i, q))/float64(time.Millisecond))
+			s.X, s.Y = append(s.X, (time.Duration(i+1)*e.bin).Hours()), append(s.Y, float64(e.quantile(i, q))/float64(time.Millisecond))
 		}
 		panel.Curves = append(panel.Curves, s)
 	}
