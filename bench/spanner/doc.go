@@ -2,7 +2,7 @@
 //
 // # The question
 //
-// What does external consistency cost, how does a commit grow with its participants, and what is lost with a zone? The answers are rounds of messages and waits for clocks. So virtual time gives
+// What does external consistency cost, how does a commit grow with its participants, and how much is lost with a zone? The answers are rounds of messages and waits for clocks. So virtual time gives
 // them, within minutes. It does not include the time of computation: there are no queues, and the paper's throughputs have no counterpart here.
 //
 // # The setup

@@ -507,6 +507,8 @@ func datum(v any, t *types.T) types.Datum {
 		return int2Array(v, t)
 	case []uint32:
 		return oidArray(v, t)
+	case []int64:
+		return int8Array(v)
 	}
 	panic("virtual: no such value")
 }

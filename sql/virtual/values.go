@@ -23,6 +23,14 @@ func int2Array(v []int16, t *types.T) types.Datum {
 	return types.NewArray(a)
 }
 
+func int8Array(v []int64) types.Datum {
+	a := &types.Array{Elem: types.Int8, Elems: make([]types.Datum, len(v))}
+	for i, n := range v {
+		a.Elems[i] = types.NewInt(n)
+	}
+	return types.NewArray(a)
+}
+
 func oidArray(v []uint32, t *types.T) types.Datum {
 	a := &types.Array{Elem: types.OID, Elems: make([]types.Datum, len(v))}
 	for i, n := range v {
