@@ -36,7 +36,18 @@ const (
 	UpgradeAutomatic
 	// ExternalConsistency says whether new databases are externally consistent.
 	ExternalConsistency
+	// RegisteredSchemas says which changes of schemas are valid from a registered time on: one of the Register values.
+	RegisteredSchemas
 	count
+)
+
+// Values of RegisteredSchemas.
+const (
+	// RegisterExternal is those of tables that are externally consistent.
+	RegisterExternal = "external"
+	// RegisterAlways is all but those that lock a table, or concern one without leaseholders; RegisterNever is none.
+	RegisterAlways = "always"
+	RegisterNever  = "never"
 )
 
 // Bounds of some settings.
@@ -78,6 +89,8 @@ var table = [count]Setting{
 		About: "requests per second from which a range is split by load"},
 	ExternalConsistency: {Name: "sql.defaults.external_consistency", Kind: Bool, Default: 0,
 		About: "whether databases that are made from now on are externally consistent"},
+	RegisteredSchemas: {Name: "sql.schema_change.registered", Kind: Enum, Values: []string{RegisterExternal, RegisterAlways, RegisterNever},
+		About: "which changes of tables are valid everywhere from one registered time on, and wait for no transaction"},
 	UpgradeAutomatic: {Name: "upgrade.automatic", Kind: Bool, Default: 0,
 		About: "whether an upgrade is finalized as soon as all nodes run the new binary; from then on there is no way back to the earlier one"},
 }

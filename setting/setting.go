@@ -109,6 +109,9 @@ func (s *Setting) Shown(set map[string]string) string {
 	return s.Format(s.Default)
 }
 
+// In is the value of a setting, as text, where some have been set.
+func (id ID) In(set map[string]string) string { return table[id].Shown(set) }
+
 // Parse reads a value; errors are *ValueError.
 func (s *Setting) Parse(text string) (int64, error) {
 	v, err := s.parse(strings.TrimSpace(text))

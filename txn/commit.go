@@ -167,6 +167,9 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 	} else {
 		db.metrics.TwoPhaseCommits.Add(1)
 	}
+	if t.onCommit != nil {
+		t.onCommit(at)
+	}
 	return t.commitWait(ctx, at.Forward(t.core.Txn().ReadTimestamp))
 }
 
@@ -327,3 +330,11 @@ type DeadlineSource interface {
 // SetDeadlineSource asks for the deadline as late as possible, for leases that are renewed while the transaction
 // runs; nil removes it.
 func (t *Txn) SetDeadlineSource(s DeadlineSource) { t.deadline = s }
+
+// CommitNotBefore has the transaction commit at a timestamp, or a later one. With a deadline, that may be the only one at which it can. Writes that are made afterwards
+// have it from the beginning.
+func (t *Txn) CommitNotBefore(ts clock.Timestamp) { t.core.ForwardWrite(ts) }
+
+// OnCommit has f called with the commit's timestamp as soon as the transaction has certainly committed, before the wait until that is past; nil: nothing is called.
+// f must not wait.
+func (t *Txn) OnCommit(f func(clock.Timestamp)) { t.onCommit = f }

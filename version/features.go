@@ -18,12 +18,14 @@ const (
 	Interleaved
 	// Placements is the placement menu, and databases, tables and directories that have one of its options.
 	Placements
+	// RegisteredSchemas is versions of descriptors that are valid from a registered time on.
+	RegisteredSchemas
 	// released is how many features this release has.
 	released
 )
 
 // present is what this release can do. Its Own is the version of the last feature of the release.
-var present = Binary{Own: Version{0, 1, 5}, Oldest: Version{0, 1, 0}}
+var present = Binary{Own: Version{0, 1, 6}, Oldest: Version{0, 1, 0}}
 
 // feature is what is known of a Feature.
 type feature struct {
@@ -39,6 +41,7 @@ var known = [released]feature{
 	ExternalConsistency: {"external_consistency", Version{0, 1, 3}},
 	Interleaved:         {"interleaved", Version{0, 1, 4}},
 	Placements:          {"placements", Version{0, 1, 5}},
+	RegisteredSchemas:   {"registered_schema_changes", Version{0, 1, 6}},
 }
 
 // features is every Feature.

@@ -29,7 +29,7 @@ func (r RetryReason) String() string {
 		"a value that it read has been changed",
 		"it was aborted by another transaction",
 		"a range could not tell whether it had seen it before",
-		"its commit timestamp passed the deadline of a schema lease",
+		"it could not commit before the time of a change of the schema, or before its node's lease of the schema ended",
 		"its timestamp had to move too often",
 		"it was chosen to break a deadlock",
 		"row locks that it was given were lost with the node that kept them",

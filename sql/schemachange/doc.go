@@ -39,6 +39,8 @@
 //	    transaction, as in schemachange.SC3: the commit publishes the whole change, or none of it. The same holds for an ALTER TABLE of
 //	    several actions that a job could not undo as a whole (reverts).
 //
+// Where the time at which a version becomes valid is registered at all nodes beforehand, some of these states are left out (registered.go).
+//
 // # The state of a change
 //
 // A change that takes several versions leaves a Mutation in the table's descriptor. When the transaction commits

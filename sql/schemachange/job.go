@@ -149,6 +149,7 @@ func (e *Executor) plan(ctx context.Context, tx *txn.Txn, cat *lease.Txn) error 
 			return nil
 		}
 		if base != nil {
+			atOnce(cat, now)
 			for i := range base.Indexes {
 				if id := base.Indexes[i].ID; now.Index(id) == nil {
 					if base.Indexes[i].Primary {
@@ -723,6 +724,9 @@ func (e *Executor) removeData(ctx context.Context, r *job.Run) error {
 		if removed, err := e.o.Leases.Unreserve(ctx, p.Forget[0]); !removed || err != nil {
 			return err
 		}
+	}
+	if err := e.unused(ctx, p.Spans); err != nil {
+		return err
 	}
 	for at < len(p.Spans)+len(p.Rows) {
 		if at >= len(p.Spans) {

@@ -24,7 +24,12 @@ func (s *Session) external(q *bind.Query) error {
 	}
 	only := !q.Writes && !q.Locks
 	alone := only && s.state.Implicit() && s.state.First() && (s.endsTxn || s.syncNext) && !s.tx.Started()
-	s.tx.BeExternal()
+	if !s.tx.External() {
+		s.tx.BeExternal()
+		if err := s.cat.StillValid(); err != nil {
+			return err
+		}
+	}
 	s.tx.LockReads(only && !alone && s.tx.Isolation() == kv.Serializable)
 	return nil
 }

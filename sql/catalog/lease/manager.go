@@ -83,6 +83,8 @@ type Manager struct {
 	renewing chan struct{}
 	// resigned says that the tenure was given up: it is neither renewed nor replaced by another.
 	resigned atomic.Bool
+	rounds   rounds
+	coming   coming
 
 	mu      sync.Mutex // guards the fields below; nothing is taken after it but Txn.mu
 	wake    chan struct{}
@@ -100,6 +102,8 @@ type Manager struct {
 	orphans   map[catalog.ID]seenPending // freezes, by when they were seen first
 	ids       struct{ next, end catalog.ID }
 	listeners []func()
+	// awaiting are objects with a goroutine that waits for the time of their registered versions.
+	awaiting map[catalog.ID]bool
 	// unreadRows are hashes of rows that can't be read, and are in the log, by their keys.
 	unreadRows map[string]uint64
 }
@@ -132,7 +136,7 @@ func New(o Options) *Manager {
 	}
 	m := &Manager{o: o, renewing: make(chan struct{}, 1), wake: make(chan struct{}), open: map[*Txn]struct{}{}, applied: map[catalog.ID]uint64{},
 		written: map[catalog.ID]uint64{}, confirmed: map[catalog.ID]uint64{}, thaws: map[catalog.ID]uint64{}, news: make(chan struct{}), seen: map[catalog.ID]seenPending{},
-		unreadRows: map[string]uint64{}}
+		unreadRows: map[string]uint64{}, awaiting: map[catalog.ID]bool{}}
 	m.snap.Store(newSnapshot())
 	return m
 }
@@ -172,6 +176,10 @@ func (m *Manager) takeUp(ctx context.Context) error {
 	m.snap.Store(s)
 	clear(m.written)
 	m.mu.Unlock()
+	// A registration that a publisher made before it saw the tenure is there by now (lease.L16).
+	if _, _, err := m.readPending(ctx); err != nil {
+		return err
+	}
 	m.tenure.Store(fresh)
 	m.changed()
 	return nil
@@ -400,12 +408,18 @@ func (m *Manager) readPending(ctx context.Context) (pending map[catalog.ID]uint6
 		if err != nil {
 			return nil, nil, err
 		}
-		v, err := decodePending(r.Value)
+		p, err := decodePending(r.Value)
 		if err != nil {
 			m.unread(r.Key, r.Value, err)
 			continue // this node does not say that it has applied the change, whose publisher waits; other changes go on
 		}
-		pending[catalog.ID(id)] = v
+		if p.Open {
+			if err := m.foundRegistration(ctx, catalog.ID(id), &p, r.Value); err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
+		pending[catalog.ID(id)] = p.Version
 	}
 	return pending, freezes, nil
 }
@@ -482,6 +496,7 @@ func unreadable(id catalog.ID, err error) error {
 // apply swaps the snapshot.
 func (m *Manager) apply(changes []change) {
 	m.mu.Lock()
+	changes = m.holdBack(changes)
 	s := m.snap.Load()
 	n := s.with(changes)
 	m.snap.Store(n)
@@ -491,6 +506,7 @@ func (m *Manager) apply(changes []change) {
 	}
 	if n != s {
 		m.changed()
+		m.released()
 	}
 }
 

@@ -23,12 +23,24 @@ const maxPast = 1000
 
 // pastOnly reports whether the transaction reads at a time since which something in the catalogue may have changed.
 func (t *Txn) pastOnly(s *Snapshot) bool {
-	return t.tx != nil && t.tx.Historical() && t.tx.ReadTimestamp().Less(s.modified)
+	if t.tx == nil {
+		return false
+	}
+	at := t.tx.ReadTimestamp()
+	return t.tx.Historical() && at.Less(s.modified) || at.Less(s.bounded)
 }
 
 // changedSince reports whether a descriptor may have changed since the historical transaction's timestamp.
 func (t *Txn) changedSince(s *Snapshot, id catalog.ID) bool {
-	return t.pastOnly(s) && s.changedSince(t.tx.ReadTimestamp(), id)
+	if !t.pastOnly(s) {
+		return false
+	}
+	at := t.tx.ReadTimestamp()
+	if !t.tx.Historical() {
+		e := s.byID[id]
+		return e.endsAfter(at) // lease.L15; it waits for all other changes
+	}
+	return s.changedSince(at, id)
 }
 
 // changedSince reports whether a descriptor may have changed since a time.

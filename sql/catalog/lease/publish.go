@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/catalog"
@@ -56,7 +57,7 @@ func (m *Manager) confirm(ctx context.Context, deps []catalog.Dependency, change
 			changes[i].used = deps[i].Version
 		}
 	}
-	payload, err := encodeMessage(changes, nil)
+	payload, err := encodeMessage(changes, nil, clock.Timestamp{})
 	if err != nil {
 		return err
 	}
@@ -103,6 +104,9 @@ func (m *Manager) Everywhere(ctx context.Context, d catalog.Dependency) error {
 	m.mu.Lock()
 	done := m.confirmed[d.ID] >= d.Version
 	m.mu.Unlock()
+	for _, x := range m.snap.Load().byID[d.ID].ends {
+		done = done || x.version == d.Version // no transaction commits with an earlier one from its time on (lease.L15)
+	}
 	if done {
 		return nil
 	}
@@ -111,6 +115,11 @@ func (m *Manager) Everywhere(ctx context.Context, d catalog.Dependency) error {
 	if err != nil || row == nil {
 		return err
 	}
+	return m.confirm(ctx, []catalog.Dependency{d}, nil, nil)
+}
+
+// Unused waits until no transaction on any node uses an earlier version of a descriptor than this one.
+func (m *Manager) Unused(ctx context.Context, d catalog.Dependency) error {
 	return m.confirm(ctx, []catalog.Dependency{d}, nil, nil)
 }
 
@@ -198,7 +207,7 @@ func (m *Manager) unmark(ctx context.Context, deps []catalog.Dependency) {
 			if row == nil {
 				continue
 			}
-			if v, err := decodePending(row); err == nil && v <= d.Version {
+			if p, err := decodePending(row); err == nil && p.Version <= d.Version && !p.Open {
 				b.Delete(pendingKey(d.ID))
 			}
 		}
@@ -209,10 +218,13 @@ func (m *Manager) unmark(ctx context.Context, deps []catalog.Dependency) {
 	}
 }
 
-// inUse reports whether a transaction other than self uses an older version.
+// inUse reports whether a transaction other than self uses an older version, or may begin to until the registered one is valid.
 func (m *Manager) inUse(id catalog.ID, version uint64, self *Txn) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if r, ok := m.snap.Load().registered[id]; ok && r.version <= version {
+		return true
+	}
 	for t := range m.open {
 		if t != self && t.olderThan(id, version) {
 			return true
@@ -269,11 +281,14 @@ func (m *Manager) released() {
 	m.mu.Unlock()
 }
 
-func encodeMessage(changes []change, stats []catalog.ID) ([]byte, error) {
-	msg := message{Statistics: stats}
+// encodeMessage makes a message. at is a time that is past, zero if it is that of the changes.
+func encodeMessage(changes []change, stats []catalog.ID, at clock.Timestamp) ([]byte, error) {
+	msg := message{Statistics: stats, At: at}
 	for _, c := range changes {
-		msg.At = msg.At.Forward(c.modified)
-		mc := messageChange{ID: c.id, Version: c.version, Used: c.used}
+		if c.from.IsZero() {
+			msg.At = msg.At.Forward(c.modified)
+		}
+		mc := messageChange{ID: c.id, Version: c.version, Used: c.used, From: c.from, Exact: c.exact}
 		if c.d != nil {
 			var err error
 			if mc.Descriptor, err = c.d.encode(); err != nil {
@@ -306,7 +321,16 @@ func (m *Manager) HandleChange(ctx context.Context, payload []byte) ([]byte, err
 	}
 	var changes []change
 	var deps []catalog.Dependency
+	var regs []registration
 	for _, c := range msg.Changes {
+		if !c.From.IsZero() {
+			if r, known := m.snap.Load().registered[c.ID]; c.Descriptor == nil || !known || r.at != c.From {
+				regs = append(regs, registration{id: c.ID, version: c.Version, at: c.From, exact: c.Exact})
+			}
+			if c.Descriptor == nil {
+				continue
+			}
+		}
 		one := change{id: c.ID, version: c.Version, modified: at}
 		if c.Descriptor != nil {
 			var err error
@@ -318,6 +342,11 @@ func (m *Manager) HandleChange(ctx context.Context, payload []byte) ([]byte, err
 				return nil, err
 			}
 		}
+		if !c.From.IsZero() {
+			one.modified = c.From
+			changes = append(changes, one)
+			continue // nobody waits for those who use the version before
+		}
 		changes = append(changes, one)
 		dep := catalog.Dependency{ID: c.ID, Version: c.Version}
 		if c.Used != 0 {
@@ -325,6 +354,10 @@ func (m *Manager) HandleChange(ctx context.Context, payload []byte) ([]byte, err
 		}
 		deps = append(deps, dep)
 	}
+	if len(regs) > 0 && len(changes) == 0 {
+		return nil, m.takeRegistration(ctx, regs)
+	}
+	m.register(regs)
 	m.apply(changes)
 	if len(msg.Statistics) > 0 {
 		if err := m.learnStatistics(ctx, msg.Statistics); err != nil {

@@ -31,6 +31,9 @@ type messageChange struct {
 	Descriptor []byte
 	// Used is the version that the node has to use, or a later one, before it answers; zero: Version.
 	Used uint64
+	// From is the time from which a registered version is valid, Exact its kind; without a descriptor, the change is to be registered.
+	From  clock.Timestamp
+	Exact bool
 }
 
 func appendMessage(b []byte, msg *message) []byte {
@@ -68,7 +71,8 @@ func readMessage(r *wire.Reader, msg *message) {
 
 func appendChange(b []byte, c *messageChange) []byte {
 	b = wire.Uint(wire.Uint(b, 1, uint64(c.ID)), 3, c.Version)
-	return wire.Bytes(wire.Uint(b, 5, c.Used), 7, c.Descriptor)
+	b = wire.Bytes(wire.Uint(b, 5, c.Used), 7, c.Descriptor)
+	return wire.Bool(wire.Timestamp(b, 9, c.From), 11, c.Exact)
 }
 
 func readChange(r *wire.Reader, c *messageChange) {
@@ -82,6 +86,10 @@ func readChange(r *wire.Reader, c *messageChange) {
 			c.Used = r.Uint()
 		case 7:
 			c.Descriptor = r.Bytes()
+		case 9:
+			c.From = r.Timestamp()
+		case 11:
+			c.Exact = r.Bool()
 		default:
 			r.Skip()
 		}
@@ -221,27 +229,45 @@ func decodeFrozen(b []byte) (f frozenRow, err error) {
 	return f, r.Err()
 }
 
-// pendingRow is a version that some node may not use yet.
-type pendingRow struct{ Version uint64 }
+// pendingRow is a version that some node may not use yet, or that is registered for a time.
+type pendingRow struct {
+	Version uint64
+	// At is the time of a registered version, Exact its kind.
+	At    clock.Timestamp
+	Exact bool
+	// By is the transaction that registers it; Open: it has not committed.
+	By   []byte
+	Open bool
+}
 
-func appendPending(b []byte, p *pendingRow) []byte { return wire.Uint(b, 1, p.Version) }
+func appendPending(b []byte, p *pendingRow) []byte {
+	b = wire.Bool(wire.Timestamp(wire.Uint(b, 1, p.Version), 3, p.At), 5, p.Exact)
+	return wire.Bool(wire.Bytes(b, 7, p.By), 9, p.Open)
+}
 
 func readPendingRow(r *wire.Reader, p *pendingRow) {
 	for m := r.Open("lease.Pending"); r.Next(&m); {
 		switch r.Field() {
 		case 1:
 			p.Version = r.Uint()
+		case 3:
+			p.At = r.Timestamp()
+		case 5:
+			p.Exact = r.Bool()
+		case 7:
+			p.By = r.Bytes()
+		case 9:
+			p.Open = r.Bool()
 		default:
 			r.Skip()
 		}
 	}
 }
 
-func decodePending(b []byte) (version uint64, err error) {
-	var p pendingRow
+func decodePending(b []byte) (p pendingRow, err error) {
 	r := wire.Read(b)
 	readPendingRow(&r, &p)
-	return p.Version, r.Err()
+	return p, r.Err()
 }
 
 // Statistics that are not understood are as none: they are for the optimizer alone.

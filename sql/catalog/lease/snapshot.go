@@ -24,6 +24,9 @@ type Snapshot struct {
 	// lists has the descriptors of byID by kind.
 	lists  *listing
 	frozen int // the number of frozen versions
+	// registered are versions that become valid at a time which is not certainly past; bounded is the latest time of any that was, or is, registered.
+	registered map[catalog.ID]registration
+	bounded    clock.Timestamp
 }
 
 // isFrozen is 1 if a version is frozen, else 0.
@@ -37,6 +40,7 @@ func isFrozen(d *Descriptor) int {
 type entry struct {
 	d        *Descriptor
 	modified clock.Timestamp // at the latest
+	ends     []end           // of the versions before the registered ones, oldest first
 }
 
 func newSnapshot() *Snapshot {
@@ -51,6 +55,9 @@ type change struct {
 	d        *Descriptor // nil: removed altogether
 	modified clock.Timestamp
 	used     uint64 // the version of which other nodes are asked, if it is not d's
+	// from is the time of a registered version, exact its kind; a change without d is the registration itself.
+	from  clock.Timestamp
+	exact bool
 }
 
 // with applies the changes that are news.
@@ -67,7 +74,7 @@ func (s *Snapshot) with(changes []change) *Snapshot {
 		}
 		if n == nil {
 			n = &Snapshot{generation: s.generation + 1, modified: s.modified, byID: maps.Clone(s.byID), names: maps.Clone(s.names), stats: s.stats,
-				roles: s.roles, accessGeneration: s.accessGeneration, lists: &listing{}, frozen: s.frozen}
+				roles: s.roles, accessGeneration: s.accessGeneration, lists: &listing{}, frozen: s.frozen, registered: s.registered, bounded: s.bounded}
 		}
 		n.frozen += isFrozen(c.d) - isFrozen(old.d)
 		access = access || accessDiffers(old.d, c.d)
@@ -83,8 +90,17 @@ func (s *Snapshot) with(changes []change) *Snapshot {
 			delete(n.byID, c.id)
 			continue
 		}
-		n.byID[c.id] = entry{c.d, c.modified}
-		n.modified = n.modified.Forward(c.modified)
+		e := entry{d: c.d, modified: c.modified, ends: old.ends}
+		if r, ok := n.registered[c.id]; ok && c.version >= r.version {
+			if c.version == r.version {
+				e.modified = r.at
+			}
+			e.ends = append(slices.Clone(e.ends[max(0, len(e.ends)+1-maxEnds):]), end{r.version, r.at})
+			n.registered = maps.Clone(n.registered)
+			delete(n.registered, c.id)
+		}
+		n.byID[c.id] = e
+		n.modified = n.modified.Forward(e.modified)
 		for _, name := range c.d.names() {
 			n.names[name] = c.id
 		}
@@ -106,6 +122,7 @@ func (s *Snapshot) with(changes []change) *Snapshot {
 func (s *Snapshot) after(old *Snapshot, at clock.Timestamp) *Snapshot {
 	s.generation, s.modified = old.generation+1, old.modified
 	s.roles, s.accessGeneration = s.rolesOf(), old.accessGeneration+1
+	s.bounded = old.bounded
 	for id, e := range s.byID {
 		if o, ok := old.byID[id]; ok && o.d.Version() == e.d.Version() {
 			e.modified = o.modified
@@ -113,7 +130,16 @@ func (s *Snapshot) after(old *Snapshot, at clock.Timestamp) *Snapshot {
 			e.modified = at
 			s.modified = s.modified.Forward(at)
 		}
+		e.ends = old.byID[id].ends
 		s.byID[id] = e
+	}
+	for id, r := range old.registered {
+		if s.version(id) < r.version {
+			s = s.withRegistered(func(all map[catalog.ID]registration) { all[id] = r })
+		} else if e := s.byID[id]; true {
+			e.ends = append(slices.Clone(e.ends[max(0, len(e.ends)+1-maxEnds):]), end{r.version, r.at})
+			s.byID[id] = e
+		}
 	}
 	var newer []change
 	for id, o := range old.byID {

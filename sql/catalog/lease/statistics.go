@@ -5,6 +5,7 @@ import (
 	"maps"
 	"time"
 
+	"meridian/clock"
 	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/txn"
@@ -17,7 +18,7 @@ func (m *Manager) PutStatistics(ctx context.Context, id catalog.ID, s *catalog.S
 	}
 	m.setStatistics(map[catalog.ID]*catalog.Statistics{id: s})
 	if m.o.Notifier != nil {
-		payload, err := encodeMessage(nil, []catalog.ID{id})
+		payload, err := encodeMessage(nil, []catalog.ID{id}, clock.Timestamp{})
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -39,8 +40,10 @@ type Txn struct {
 	last     *catalog.Dependency
 	lastSnap *Snapshot
 
-	mu   sync.Mutex // guards uses, which drains read; nothing is taken after it
+	mu   sync.Mutex // guards uses and promised, which drains read; nothing is taken after it
 	uses []use
+	// promised is the last deadline that was handed out in this attempt.
+	promised clock.Timestamp
 
 	// edits are the descriptors as changed by this transaction.
 	edits map[catalog.ID]*edit
@@ -80,8 +83,21 @@ type Txn struct {
 	// long.
 	jobs []catalog.ID
 	late bool
+	// registers says that the changes are valid from a registered time on, exact its kind; registered are the rows that say so.
+	registers, exact bool
+	registered       []keys.Key
+	everRegistered   []keys.Key // in any attempt, by the identity that the transaction had in the first
+	by               kv.TxnID
+	// open are registrations of other publishers that have to be past before another attempt.
+	open []openRegistration
 	// unread is why an earlier change of what it changes can't be confirmed, however long it waits.
 	unread error
+}
+
+// openRegistration is the row of a registration.
+type openRegistration struct {
+	id  catalog.ID
+	row []byte
 }
 
 type ownIndex struct {
@@ -126,7 +142,7 @@ func (t *Txn) Deadline() clock.Timestamp {
 	if !t.until.IsZero() {
 		d = d.Backward(t.until)
 	}
-	return d
+	return t.promise(d)
 }
 
 // current reports whether everything that the transaction uses is still the present version. If so after the node got a
@@ -161,7 +177,7 @@ const (
 func (t *Txn) AwaitDeadline(ctx context.Context, at clock.Timestamp) {
 	for range awaitTries {
 		d := t.Deadline()
-		if d.IsZero() || at.LessEq(d) || t.tenure != t.m.tenure.Load() || !t.until.IsZero() && t.until.Less(at) {
+		if d.IsZero() || at.LessEq(d) || t.tenure != t.m.tenure.Load() || at.LessEq(t.tenure.deadline()) || !t.until.IsZero() && t.until.Less(at) {
 			return
 		}
 		if t.m.o.Host.Clock.Sleep(ctx, awaitPause) != nil {
@@ -223,6 +239,9 @@ func (t *Txn) good(s *Snapshot, deps []catalog.Dependency) (bool, error) {
 			}
 			continue
 		}
+		if _, wait := s.comes(d.ID, t.tx.ReadTimestamp()); wait {
+			return false, nil // take waits for it
+		}
 		e, ok := s.byID[d.ID]
 		if ok && (e.d.Version() != d.Version || e.d.later != nil || t.barred(e.d)) || !ok && d.Version != 0 {
 			return false, nil
@@ -277,7 +296,17 @@ func (t *Txn) unnote(n int) {
 // take finds the present descriptor by f and relies on it. It waits while that is frozen (lease.L6).
 func (t *Txn) take(ctx context.Context, f func(*Snapshot) *Descriptor) (*Descriptor, error) {
 	for {
-		if d := f(t.m.snap.Load()); d != nil && t.barred(d) {
+		s := t.m.snap.Load()
+		d := f(s)
+		if d != nil {
+			if _, wait := s.comes(d.ID(), t.tx.ReadTimestamp()); wait {
+				if err := t.awaitComing(ctx, d.ID()); err != nil {
+					return nil, err
+				}
+				continue
+			}
+		}
+		if d != nil && t.barred(d) {
 			if err := t.awaitThaw(ctx, d); err != nil {
 				return nil, err
 			}
@@ -566,6 +595,7 @@ func (t *Txn) Flush(ctx context.Context) error {
 	if err := t.LockDropped(ctx); err != nil {
 		return err
 	}
+	t.registers, t.exact = t.Registers()
 	if t.before != nil {
 		if err := t.before(ctx); err != nil {
 			return err
@@ -591,13 +621,20 @@ func (t *Txn) Flush(ctx context.Context) error {
 	if err := t.checkBases(ctx); err != nil {
 		return err
 	}
+	for _, id := range t.order {
+		t.edits[id].now.publish(t.m)
+	}
+	if t.registers {
+		if err := t.register(ctx); err != nil {
+			return err
+		}
+	}
 	var b txn.WriteBatch
 	if err := t.names(&b); err != nil {
 		return err
 	}
 	for _, id := range t.order {
 		e := t.edits[id]
-		e.now.publish(t.m)
 		v, err := e.now.encode()
 		if err != nil {
 			return err
@@ -607,7 +644,11 @@ func (t *Txn) Flush(ctx context.Context) error {
 		} else {
 			b.Put(descriptorKey(id), v)
 		}
-		b.Put(pendingKey(id), appendPending(nil, &pendingRow{e.now.Version()}))
+		row := pendingRow{Version: e.now.Version()}
+		if t.registers && e.registrable() {
+			row.At, row.Exact = t.until, t.exact
+		}
+		b.Put(pendingKey(id), appendPending(nil, &row))
 	}
 	for _, f := range t.frozen {
 		if _, changed := t.edits[f.id]; changed {
@@ -689,11 +730,19 @@ func (t *Txn) checkBases(ctx context.Context) error {
 		if vs[i] == nil {
 			continue
 		}
-		v, err := decodePending(vs[i])
+		p, err := decodePending(vs[i])
 		if err != nil {
 			return unreadRow("an earlier change of the same object", pendingKey(id), err)
 		}
-		t.blocked = append(t.blocked, catalog.Dependency{ID: id, Version: v})
+		switch by := t.by; {
+		case p.Open && bytes.Equal(p.By, by[:]): // its own, in an earlier attempt
+		case p.Open:
+			t.blocked = append(t.blocked, catalog.Dependency{ID: id})
+			t.open = append(t.open, openRegistration{id, vs[i]})
+		case p.Exact && t.exact && !p.At.IsZero(): // its users do not commit at this one's time (lease.L15)
+		default:
+			t.blocked = append(t.blocked, catalog.Dependency{ID: id, Version: p.Version})
+		}
 	}
 	unread := t.unread
 	t.unread = nil
@@ -785,7 +834,9 @@ func (t *Txn) RollbackTo(k Mark) {
 // of this one, and others that use a table may wait for these; if that attempt had to wait for TRUNCATE, which waits for the
 // others, none would go on. So it counts as having begun (lease.L6).
 func (t *Txn) Reset(ctx context.Context) {
-	blocked, jobs := t.blocked, t.jobs
+	blocked, jobs, open := t.blocked, t.jobs, t.open
+	t.open = nil
+	t.tx.OnCommit(nil)
 	var lost []frozen
 	if id := t.tx.ID(); len(t.froze) > 0 {
 		// A transaction with another identity has lost its locks.
@@ -801,7 +852,13 @@ func (t *Txn) Reset(ctx context.Context) {
 	} else {
 		t.forget()
 	}
+	t.forgetEnded()
 	t.m.thaw(ctx, lost)
+	for _, o := range open {
+		if err := t.m.overdue(ctx, o.id, o.row); err != nil {
+			break // the next attempt meets it again
+		}
+	}
 	t.tenure = t.m.tenure.Load()
 	if t.jobs = nil; len(jobs) > 0 {
 		t.late = sqlstate.Is(t.awaitJobs(ctx, jobs, kv.Block), sqlstate.LockNotAvailable)
@@ -848,6 +905,10 @@ func (t *Txn) forget() {
 	t.edits, t.order, t.after, t.before, t.blocked, t.flushed = nil, nil, nil, nil, nil, false
 	t.own, t.until, t.frozen, t.ahead, t.known, t.found = nil, clock.Timestamp{}, nil, false, 0, nil
 	t.then, t.past = nil, false
+	t.registers, t.exact, t.registered = false, false, nil
+	t.mu.Lock()
+	t.promised = clock.Timestamp{}
+	t.mu.Unlock()
 }
 
 // Finish ends the transaction's part. After a commit it returns when every node uses the new descriptors and the
@@ -857,18 +918,19 @@ func (t *Txn) Finish(ctx context.Context, committed bool) error {
 	var changes []change
 	if committed && t.flushed {
 		at := t.tx.CommitTimestamp()
-		for _, id := range t.order {
-			e := t.edits[id]
-			changes = append(changes, change{id: id, version: e.now.Version(), d: e.now, modified: at})
-		}
+		changes = t.changes(at)
 		// Transactions that begin from here on must not read before the change. Its commit has waited (txn.TX8), so the clock has
 		// passed the commit timestamp already, unless the wait was cut short because the node stops.
 		m.o.Clock.Forward(at)
 		t.froze = slices.DeleteFunc(t.froze, func(f frozen) bool { return t.isFrozen(f.id) && t.edits[f.id] != nil })
 	}
-	after, frozen, freezes := t.after, t.froze, t.freezes
+	after, frozen, freezes, registers, by := t.after, t.froze, t.freezes, t.registers, t.by
+	if registered := t.everRegistered; len(registered) > 0 && !committed {
+		m.o.Host.Group.Go(func(ctx context.Context) { m.withdraw(ctx, registered, by) })
+	}
 	t.clear()
 	t.freezes, t.froze, t.local, t.jobs, t.late, t.unread = nil, nil, nil, nil, false, nil
+	t.by, t.everRegistered, t.open = kv.TxnID{}, nil, nil
 	m.mu.Lock()
 	delete(m.open, t)
 	t.tx = nil
@@ -883,7 +945,13 @@ func (t *Txn) Finish(ctx context.Context, committed bool) error {
 		return nil
 	}
 	if len(changes) > 0 {
-		if err := m.publish(ctx, changes, freezes); err != nil {
+		var err error
+		if registers {
+			err = m.publishRegistered(ctx, changes)
+		} else {
+			err = m.publish(ctx, changes, freezes)
+		}
+		if err != nil {
 			if ctx.Err() != nil {
 				// The statement was cancelled after its commit. Its jobs begin, or are called off; they do not wait for a poll to be found.
 				for _, f := range after {

@@ -1,0 +1,104 @@
+package simcluster_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/server"
+	"meridian/sim"
+	"meridian/sim/simcluster"
+)
+
+// TestSchemaAtATime: a change of a schema that is valid from a registered time on (lease.L15) neither waits for a transaction that uses the table, nor keeps any statement from going on for longer
+// than the clock's interval, though the table has ranges in all regions, and statements arrive all the time through every node.
+func TestSchemaAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const epsilon = 20 * time.Millisecond
+		schemaAtATime(t, sim.FiveRegions(), epsilon, 40)
+	})
+}
+
+func schemaAtATime(t *testing.T, regions *sim.Regions, epsilon time.Duration, ranges int) {
+	ctx := context.Background()
+	c := simcluster.Start(t, simcluster.Options{Regions: regions, NodesPerRegion: 1, MaxOffset: epsilon, Log: logTo(),
+		Configure: func(_ int, o *server.Options) { o.NonVoters = 0 }})
+	root := connect(t, c, 0)
+	exec(t, root, "CREATE DATABASE d")
+	exec(t, root, "ALTER DATABASE d SET external_consistency = on")
+	ddl := connectTo(t, c, 0, "d")
+	exec(t, ddl, "CREATE TABLE a (id int PRIMARY KEY, v int)")
+	exec(t, ddl, fmt.Sprintf("INSERT INTO a SELECT i, 0 FROM generate_series(1, %d) AS g(i)", ranges))
+	exec(t, ddl, fmt.Sprintf("ALTER TABLE a SPLIT AT SELECT i FROM generate_series(2, %d) AS g(i)", ranges))
+	time.Sleep(30 * time.Second)
+
+	// A transaction that has read the table, and stays open.
+	idle := connectTo(t, c, 1, "d")
+	exec(t, idle, "BEGIN")
+	exec(t, idle, "SELECT v FROM a WHERE id = 3")
+
+	var mu sync.Mutex
+	var calm, changing []time.Duration
+	during := false
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range c.Len() {
+		conn := connectTo(t, c, i, "d")
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				begin := time.Now()
+				var v int
+				if err := conn.QueryRow(ctx, "SELECT v FROM a WHERE id = $1", 1+(n*7+i)%ranges).Scan(&v); err != nil {
+					t.Errorf("node %d: %v", i, err)
+				}
+				d := time.Since(begin)
+				mu.Lock()
+				if during {
+					changing = append(changing, d)
+				} else {
+					calm = append(calm, d)
+				}
+				mu.Unlock()
+				time.Sleep(2 * time.Millisecond)
+			}
+		})
+	}
+	time.Sleep(5 * time.Second)
+	for _, q := range []string{"ALTER TABLE a ADD COLUMN w int DEFAULT 7", "ALTER TABLE a RENAME COLUMN w TO x", "CREATE INDEX ON a (x)", "ALTER TABLE a DROP COLUMN x"} {
+		mu.Lock()
+		during = true
+		mu.Unlock()
+		begin := time.Now()
+		exec(t, ddl, q)
+		took := time.Since(begin)
+		waits, longest := int64(0), time.Duration(0)
+		for i := range c.Len() {
+			n, _, d := c.Node(i).Catalog().Coming()
+			waits, longest = waits+n, max(longest, d)
+		}
+		mu.Lock()
+		during = false
+		slices.Sort(calm)
+		slices.Sort(changing)
+		t.Logf("%s: %v; %d reads meanwhile, the longest %v, and %v without; so far %d have waited, at most %v", q, took, len(changing), changing[len(changing)-1], calm[len(calm)-1], waits, longest)
+		if most := calm[len(calm)-1] + 2*epsilon + 5*time.Millisecond; changing[len(changing)-1] > most {
+			t.Errorf("%s: a read took %v, and not %v", q, changing[len(changing)-1], most)
+		}
+		calm, changing = nil, nil
+		mu.Unlock()
+		time.Sleep(2 * time.Second)
+	}
+	close(stop)
+	wg.Wait()
+	exec(t, idle, "COMMIT")
+}
