@@ -50,6 +50,9 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		if err := t.holdPast(ctx); err != nil {
 			return err
 		}
+		if t.validity != nil && !t.validity.Valid(t.core.Txn().ReadTimestamp) {
+			return t.core.Fail(transaction.DeadlinePassed, nil, false)
+		}
 		later := t.core.CommitReadOnly(t.beat.record())
 		t.finish(committed)
 		t.dropLoads(true)
@@ -326,6 +329,15 @@ type DeadlineSource interface {
 	// AwaitDeadline returns when the deadline is beyond a timestamp, or will not be soon.
 	AwaitDeadline(ctx context.Context, at clock.Timestamp)
 }
+
+// Validity knows up to when what a transaction relies on was right.
+type Validity interface {
+	// Valid reports whether it was at a timestamp.
+	Valid(at clock.Timestamp) bool
+}
+
+// SetValidity has a transaction that has only read start over if its snapshot has moved to a timestamp that is not valid; nil: all are.
+func (t *Txn) SetValidity(v Validity) { t.validity = v }
 
 // SetDeadlineSource asks for the deadline as late as possible, for leases that are renewed while the transaction
 // runs; nil removes it.

@@ -87,6 +87,7 @@ type Txn struct {
 	// deadline is asked for the bound of the commit timestamp when the commit begins; nil: what SetDeadline said.
 	deadline DeadlineSource
 	onCommit func(clock.Timestamp)
+	validity Validity
 
 	// The batch of a point read, so that it costs no allocation.
 	get struct {

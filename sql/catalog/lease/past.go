@@ -91,6 +91,11 @@ func (t *Txn) atThen(ctx context.Context, s *Snapshot, id catalog.ID) (*Descript
 			d = nil
 		}
 	}
+	if d != nil && !t.tx.Historical() {
+		t.mu.Lock()
+		t.note(id, d.Version()) // it commits before the version ends (lease.L15)
+		t.mu.Unlock()
+	}
 	if t.then == nil || len(t.then) >= maxPast {
 		t.then, t.thenFrom = map[catalog.ID]*Descriptor{}, t.m.o.Clock.Now()
 	}

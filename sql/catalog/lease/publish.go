@@ -357,6 +357,9 @@ func (m *Manager) HandleChange(ctx context.Context, payload []byte) ([]byte, err
 	if len(regs) > 0 && len(changes) == 0 {
 		return nil, m.takeRegistration(ctx, regs)
 	}
+	if err := m.awaitEarlier(ctx, regs); err != nil {
+		return nil, err
+	}
 	m.register(regs)
 	m.apply(changes)
 	if len(msg.Statistics) > 0 {

@@ -66,6 +66,8 @@ const (
 	// maxLead and minLead bound how far in the future a time is.
 	maxLead = 10 * time.Second
 	minLead = 5 * time.Millisecond
+	// minRetry is the least time that a node gets after it was late.
+	minRetry = 50 * time.Millisecond
 	// spreadWithin bounds the message to all nodes that a version is decided: one that it does not reach looks for itself (lease.L17).
 	spreadWithin = 10 * time.Second
 )
@@ -136,7 +138,7 @@ func (s *Snapshot) withRegistered(f func(map[catalog.ID]registration)) *Snapshot
 	return &n
 }
 
-// register notes registrations; an earlier one of the same object is replaced (lease.L18).
+// register notes registrations. One of the same version with an earlier time is replaced (lease.L18); there must be none of an earlier version (awaitEarlier).
 func (m *Manager) register(regs []registration) {
 	m.mu.Lock()
 	s := m.snap.Load()
@@ -145,6 +147,9 @@ func (m *Manager) register(regs []registration) {
 		for _, r := range regs {
 			if s.version(r.id) >= r.version {
 				continue // it is there already
+			}
+			if old, ok := all[r.id]; ok && r.at.Less(old.at) {
+				continue // a message that was late: a publisher chooses later times only
 			}
 			all[r.id] = r
 			if !m.awaiting[r.id] {
@@ -271,19 +276,25 @@ func (t *Txn) awaitComing(ctx context.Context, id catalog.ID) error {
 
 // StillValid checks that the versions which the transaction uses are those of its timestamp, after that was chosen anew: 40001 if not.
 func (t *Txn) StillValid() error {
-	s := t.m.snap.Load()
-	at := t.tx.ReadTimestamp()
-	if s.bounded.IsZero() {
+	if t.Valid(t.tx.ReadTimestamp()) {
 		return nil
 	}
+	return errStale("The relation is older than the transaction's snapshot.")
+}
+
+// Valid implements txn.Validity: no version that the transaction uses has ended before that time (lease.L15).
+func (t *Txn) Valid(at clock.Timestamp) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, u := range t.uses {
-		if e := s.endOf(u); !e.IsZero() && e.LessEq(at) {
-			return errStale("The relation is older than the transaction's snapshot.")
-		}
+	s := t.m.snap.Load()
+	if !s.bounded.IsZero() && slices.ContainsFunc(t.uses, func(u use) bool {
+		e := s.endOf(u)
+		return !e.IsZero() && e.LessEq(at)
+	}) {
+		return false
 	}
-	return nil
+	t.promised = t.promised.Forward(at) // until it ends, no registration takes that back (lease.L16)
+	return true
 }
 
 // promise bounds the timestamp at which the transaction may commit by the ends of the versions that it uses (lease.L15), and remembers what it has promised.
@@ -344,14 +355,38 @@ func (m *Manager) settleRegistered(ctx context.Context, regs []registration, sel
 	}
 }
 
+// awaitEarlier waits until the times of earlier versions than those to be registered have come: another node's clock may be ahead.
+func (m *Manager) awaitEarlier(ctx context.Context, regs []registration) error {
+	for {
+		m.mu.Lock()
+		news := m.news
+		m.mu.Unlock()
+		s := m.snap.Load()
+		if !slices.ContainsFunc(regs, func(r registration) bool {
+			old, ok := s.registered[r.id]
+			return ok && old.version < r.version
+		}) {
+			return nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // takeRegistration answers the publisher of a registration (lease.L16).
 func (m *Manager) takeRegistration(ctx context.Context, regs []registration) error {
+	if err := m.awaitEarlier(ctx, regs); err != nil {
+		return err
+	}
 	m.register(regs)
 	if err := m.settleRegistered(ctx, regs, nil); err != nil {
 		return err
 	}
 	for _, r := range regs {
-		if !m.o.Clock.TrueTime().Before(r.at) || !m.o.Clock.Now().Less(r.at) {
+		if !m.o.Clock.Now().Less(r.at) || r.exact && !m.o.Clock.TrueTime().Before(r.at) {
 			return errCome // a snapshot at that time may have been begun with an earlier version
 		}
 	}
@@ -395,7 +430,7 @@ func (e *edit) registrable() bool {
 
 // register has all nodes register the versions of the transaction, and has it commit at their time.
 func (t *Txn) register(ctx context.Context) error {
-	m, c := t.m, t.m.o.Clock
+	m := t.m
 	var regs []registration
 	var deps []catalog.Dependency
 	var ks []keys.Key
@@ -420,13 +455,18 @@ func (t *Txn) register(ctx context.Context) error {
 	}
 	for range registerTries {
 		start := m.o.Host.Clock.Monotonic()
-		at := clock.Timestamp{Wall: max(c.TrueTime().Latest.Wall, c.Now().Wall, t.tx.ReadTimestamp().Wall) + int64(min((round+rest)*5/4+minLead, maxLead))}
+		at := clock.Timestamp{Wall: max(m.horizon(t.exact), t.tx.ReadTimestamp().Wall) + int64(min((round+rest)*5/4+minLead, maxLead))}
 		for i := range regs {
 			regs[i].at = at
 		}
-		rows, err := m.putRegistrations(ctx, regs, ks, t.by)
+		t.lastRegistered = regs[0]
+		rows, other, err := m.putRegistrations(ctx, regs, ks, t.by)
 		if err != nil {
 			return err
+		}
+		if other != nil {
+			t.open, t.blocked = append(t.open, *other), append(t.blocked, catalog.Dependency{ID: other.id})
+			return errStale("Another transaction changes the same object.")
 		}
 		t.registered = ks
 		m.register(regs)
@@ -439,12 +479,22 @@ func (t *Txn) register(ctx context.Context) error {
 			m.rounds.register.Store(int64(now - start))
 			return t.commitAt(ctx, at, ks, rows, now)
 		}
-		round, rest = max(round*2, now-start), rest*3/2
+		round, rest = max(round*2, now-start, minRetry), rest*3/2
 	}
 	e := sqlstate.New(sqlstate.ObjectNotInPrerequisite, "a time for the change of the schema could not be agreed upon")
 	e.Detail = "Some node did not answer in time that it knows of the change."
 	e.Hint = "Try again. A node that has died is not asked for longer than " + m.o.Duration.String() + "."
 	return e
+}
+
+// horizon is the latest time at which a transaction that begins anywhere may read now.
+func (m *Manager) horizon(exact bool) int64 {
+	now := m.o.Clock.TrueTime()
+	at := max(now.Latest.Wall, m.o.Clock.Now().Wall)
+	if exact {
+		at += now.Latest.Wall - now.Earliest.Wall // another node's clock is ahead by as much, at most, and it reads at the end of its own interval (txn.TX13)
+	}
+	return at
 }
 
 // commitAt has the transaction commit at the time of its registrations, whose rows it reads and locks (lease.L18).
@@ -481,14 +531,14 @@ func (t *Txn) changes(at clock.Timestamp) (all []change) {
 	return all
 }
 
-// putRegistrations writes the rows of registrations.
-func (m *Manager) putRegistrations(ctx context.Context, regs []registration, ks []keys.Key, by kv.TxnID) (rows [][]byte, err error) {
+// putRegistrations writes the rows of registrations, unless another publisher has registered the same version, or a later one.
+func (m *Manager) putRegistrations(ctx context.Context, regs []registration, ks []keys.Key, by kv.TxnID) (rows [][]byte, other *openRegistration, err error) {
 	err = m.o.DB.Run(ctx, txn.TxnOptions{Name: "registration"}, func(ctx context.Context, tx *txn.Txn) error {
 		vs, err := tx.GetMany(ctx, ks, kv.NoLock, kv.Block)
 		if err != nil {
 			return err
 		}
-		rows = rows[:0]
+		rows, other = rows[:0], nil
 		var b txn.WriteBatch
 		for i, r := range regs {
 			if vs[i] != nil {
@@ -497,7 +547,8 @@ func (m *Manager) putRegistrations(ctx context.Context, regs []registration, ks 
 					return unreadRow("an earlier change of the same object", ks[i], err)
 				}
 				if old.Version >= r.version && !(old.Open && bytes.Equal(old.By, by[:])) {
-					return errStale("Another transaction changes the same object.")
+					other = &openRegistration{r.id, vs[i]}
+					return nil
 				}
 			}
 			rows = append(rows, appendPending(nil, &pendingRow{Version: r.version, At: r.at, Exact: r.exact, By: by[:], Open: true}))
@@ -505,7 +556,7 @@ func (m *Manager) putRegistrations(ctx context.Context, regs []registration, ks 
 		}
 		return tx.Write(ctx, &b)
 	})
-	return rows, err
+	return rows, other, err
 }
 
 // tellRegistered has every node with a tenure register, and reports whether all have done so in time: with so much left that the nodes can be told of the decision, or
@@ -520,7 +571,7 @@ func (m *Manager) tellRegistered(ctx context.Context, regs []registration, deps 
 	if err != nil {
 		return false, err
 	}
-	limit, cancel := m.o.Host.Clock.WithTimeout(ctx, time.Duration(at.Wall-m.o.Clock.TrueTime().Latest.Wall)-rest)
+	limit, cancel := m.o.Host.Clock.WithTimeout(ctx, time.Duration(at.Wall-m.horizon(regs[0].exact))-rest)
 	defer cancel()
 	acked := &ackSet{nodes: map[kv.NodeID]bool{m.o.NodeID(): true}}
 	if err := m.settleRegistered(limit, regs, self); err != nil {
@@ -604,8 +655,11 @@ func (m *Manager) reach(ctx context.Context, changes []change, deps []catalog.De
 	}
 }
 
-// withdraw removes registrations of a transaction that has not committed. Nodes forget them when their time is past.
-func (m *Manager) withdraw(ctx context.Context, ks []keys.Key, by kv.TxnID) {
+// withdraw removes registrations of a transaction that has not committed, the last of which was r, when that is past (lease.L18).
+func (m *Manager) withdraw(ctx context.Context, ks []keys.Key, by kv.TxnID, r registration) {
+	if m.awaitPassed(ctx, r) != nil {
+		return
+	}
 	limit, cancel := m.o.Host.Clock.WithTimeout(ctx, thawWait)
 	defer cancel()
 	_ = m.o.DB.Run(limit, txn.TxnOptions{Name: "registration"}, func(ctx context.Context, tx *txn.Txn) error {
@@ -629,6 +683,9 @@ func (m *Manager) foundRegistration(ctx context.Context, id catalog.ID, p *pendi
 		return m.overdue(ctx, id, row)
 	}
 	if r := (registration{id: id, version: p.Version, at: p.At, exact: p.Exact}); !m.passed(r) && m.snap.Load().registered[id].at != p.At {
+		if err := m.awaitEarlier(ctx, []registration{r}); err != nil {
+			return err
+		}
 		m.register([]registration{r})
 	}
 	return nil
@@ -637,7 +694,7 @@ func (m *Manager) foundRegistration(ctx context.Context, id catalog.ID, p *pendi
 // overdue removes a registration of another publisher when its time is past (lease.L18). The row is there no longer if that has committed.
 func (m *Manager) overdue(ctx context.Context, id catalog.ID, row []byte) error {
 	p, err := decodePending(row)
-	if err != nil {
+	if err != nil || !p.Open {
 		return err
 	}
 	if err := m.awaitPassed(ctx, registration{at: p.At, exact: p.Exact}); err != nil {

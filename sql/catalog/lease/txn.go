@@ -88,6 +88,7 @@ type Txn struct {
 	registered       []keys.Key
 	everRegistered   []keys.Key // in any attempt, by the identity that the transaction had in the first
 	by               kv.TxnID
+	lastRegistered   registration
 	// open are registrations of other publishers that have to be past before another attempt.
 	open []openRegistration
 	// unread is why an earlier change of what it changes can't be confirmed, however long it waits.
@@ -127,6 +128,7 @@ func (m *Manager) Begin(tx *txn.Txn) *Txn {
 	t.tenure = m.tenure.Load()
 	tx.SetDeadlineSource(t)
 	tx.SetPrivateSpans(t)
+	tx.SetValidity(t)
 	return t
 }
 
@@ -925,8 +927,8 @@ func (t *Txn) Finish(ctx context.Context, committed bool) error {
 		t.froze = slices.DeleteFunc(t.froze, func(f frozen) bool { return t.isFrozen(f.id) && t.edits[f.id] != nil })
 	}
 	after, frozen, freezes, registers, by := t.after, t.froze, t.freezes, t.registers, t.by
-	if registered := t.everRegistered; len(registered) > 0 && !committed {
-		m.o.Host.Group.Go(func(ctx context.Context) { m.withdraw(ctx, registered, by) })
+	if registered, last := t.everRegistered, t.lastRegistered; len(registered) > 0 && !committed {
+		m.o.Host.Group.Go(func(ctx context.Context) { m.withdraw(ctx, registered, by, last) })
 	}
 	t.clear()
 	t.freezes, t.froze, t.local, t.jobs, t.late, t.unread = nil, nil, nil, nil, false, nil

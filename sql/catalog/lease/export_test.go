@@ -1,0 +1,9 @@
+package lease
+
+import "meridian/sql/catalog"
+
+// HasRegistered reports whether the node has registered a version of a descriptor whose time has not come.
+func (m *Manager) HasRegistered(id catalog.ID) bool {
+	_, ok := m.snap.Load().registered[id]
+	return ok
+}
