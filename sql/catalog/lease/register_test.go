@@ -191,7 +191,7 @@ func TestRegisteredPublisherGivesUp(t *testing.T) {
 		ctx := context.Background()
 		id := c.nodes[0].create(t, "t")
 		c.nodes[0].external(t, id)
-		c.nodes[0].way.d.Store(int64(200 * time.Millisecond)) // so that it chooses a time far away
+		c.nodes[0].way.d.Store(int64(400 * time.Millisecond)) // so that it chooses a time far away
 		short, cancel := context.WithCancel(ctx)
 		done := make(chan error, 1)
 		go func() {
@@ -206,7 +206,7 @@ func TestRegisteredPublisherGivesUp(t *testing.T) {
 			t.Fatal("the change was made")
 		}
 		c.nodes[0].way.d.Store(0)
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(600 * time.Millisecond)
 		v, at, err := c.nodes[1].bump(ctx, id)
 		if v != 3 || err != nil {
 			t.Fatal(v, err)
