@@ -107,14 +107,27 @@ func verify(t testing.TB, n *sessiontest.Node, name string) {
 }
 
 // online calls f with n nodes over a store that is a millisecond away.
-func online(t *testing.T, n int, f func(t *testing.T, c *sessiontest.Cluster)) {
+func online(t *testing.T, n int, f func(t *testing.T, c *sessiontest.Cluster)) { onlineBy(t, "", n, f) }
+
+// onlineBy is online; versions are published in one of the ways below.
+func onlineBy(t *testing.T, how string, n int, f func(t *testing.T, c *sessiontest.Cluster)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := sessiontest.New(t, n)
 		defer c.Stop()
 		c.KV.Latency.Store(int64(time.Millisecond))
+		if how != "" {
+			conn := c.Nodes[0].Open(t, "root")
+			conn.Must(how)
+			conn.Close()
+			time.Sleep(2 * time.Second) // a poll
+		}
 		f(t, c)
 	})
 }
+
+// The ways to publish a version: as ever, registered for a time of the nodes' clocks, or of true time (schemachange.SC14).
+var ways = []string{"", "set cluster setting sql.schema_change.registered = 'always'", "alter database defaultdb set external_consistency = on"}
+
 
 // work changes rows at random until it is told to stop, one statement for each turn that it gets. Errors that a client may
 // meet are only counted.
@@ -172,8 +185,8 @@ func TestOnlineChanges(t *testing.T) {
 		"alter table t alter primary key using columns (v, id)",
 		"alter table t drop column x",
 	}
-	for seed := range uint64(3) {
-		online(t, 3, func(t *testing.T, c *sessiontest.Cluster) {
+	for seed := range uint64(6) {
+		onlineBy(t, ways[seed%3], 3, func(t *testing.T, c *sessiontest.Cluster) {
 			ddl := c.Nodes[0].Open(t, "root")
 			defer ddl.Close()
 			ddl.Must("create table t (id int, v int, w text default 'w'); insert into t select g, g, 'r' || g from generate_series(1, 50) g")
@@ -334,8 +347,9 @@ func TestColumnWithConstraint(t *testing.T) {
 
 // An index that is being added is dropped with its column: another job does not make it public.
 func TestIndexDroppedWhileAdded(t *testing.T) {
-	for versions := range uint64(2) { // it is delete-only, or write-only, when the column goes
-		online(t, 3, func(t *testing.T, c *sessiontest.Cluster) {
+	for i := range uint64(6) { // it is delete-only, or write-only, when the column goes
+		versions := i / 3
+		onlineBy(t, ways[i%3], 3, func(t *testing.T, c *sessiontest.Cluster) {
 			a, b := c.Nodes[0].Open(t, "root"), c.Nodes[1].Open(t, "root")
 			defer b.Close()
 			a.Must("create table t (id int primary key, v int, x int); insert into t select g, g, g from generate_series(1, 20) g")

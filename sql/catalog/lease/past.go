@@ -70,7 +70,7 @@ func (t *Txn) atThen(ctx context.Context, s *Snapshot, id catalog.ID) (*Descript
 		if err := d.unusable(); err != nil {
 			return nil, err
 		}
-		if d.Table != nil && !d.dropped() {
+		if d.Table != nil && !d.dropped() && !t.holds(id, d.Version()) {
 			if err := t.checkData(ctx, d.Table); err != nil {
 				return nil, err
 			}
@@ -116,6 +116,13 @@ func (t *Txn) kept(id catalog.ID) (d *Descriptor, ok bool) {
 		return nil, false
 	}
 	return d, ok
+}
+
+// holds reports whether the transaction is known to use a version, so that the data of it stays (Manager.Unused).
+func (t *Txn) holds(id catalog.ID, version uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Contains(t.uses, use{id, version})
 }
 
 // checkData refuses a table of the past whose data may have been removed (KeepDropped). It takes secondary indexes
