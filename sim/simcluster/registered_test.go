@@ -3,11 +3,15 @@ package simcluster_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"meridian/server"
 	"meridian/sim"
@@ -101,4 +105,68 @@ func schemaAtATime(t *testing.T, regions *sim.Regions, epsilon time.Duration, ra
 	close(stop)
 	wg.Wait()
 	exec(t, idle, "COMMIT")
+}
+
+// TestSchemaChangesAtomically: whoever begins after somebody has seen the new version sees it, at whatever node, though clocks differ and drift within their bound. Every node is asked in turn, as
+// fast as a client can.
+func TestSchemaChangesAtomically(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx := context.Background()
+			const epsilon = 30 * time.Millisecond
+			c := simcluster.Start(t, simcluster.Options{Seed: seed, NodesPerRegion: 5, MaxOffset: epsilon, Log: logTo()})
+			exec(t, connect(t, c, 0), "ALTER DATABASE defaultdb SET external_consistency = on")
+			ddl := connect(t, c, 0)
+			exec(t, ddl, "CREATE TABLE a (id int PRIMARY KEY, v int)")
+			exec(t, ddl, "INSERT INTO a VALUES (1, 1)")
+			dice := rand.New(rand.NewPCG(seed, 4))
+			for i := range c.Len() {
+				c.Machines[i].Clock.SetOffset(time.Duration(dice.IntN(23)-11) * time.Millisecond)
+			}
+			time.Sleep(10 * time.Second)
+			var last atomic.Int64 // columns that an answered statement has seen
+			stop := make(chan struct{})
+			var wg sync.WaitGroup
+			for w := range 2 * c.Len() {
+				conn := connect(t, c, w%c.Len())
+				wg.Go(func() {
+					for {
+						select {
+						case <-stop:
+							return
+						default:
+						}
+						known := last.Load()
+						rows, err := conn.Query(ctx, "SELECT * FROM a", pgx.QueryExecModeSimpleProtocol)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						rows.Next()
+						n := int64(len(rows.FieldDescriptions()))
+						rows.Close()
+						if err := rows.Err(); err != nil {
+							t.Error(err)
+							return
+						}
+						if n < known {
+							t.Errorf("node %d shows %d columns, after somebody has seen %d", w%c.Len(), n, known)
+						}
+						for old := last.Load(); n > old && !last.CompareAndSwap(old, n); old = last.Load() {
+						}
+					}
+				})
+			}
+			for i := range 6 {
+				exec(t, ddl, fmt.Sprintf("ALTER TABLE a ADD COLUMN c%d int DEFAULT 7", i))
+				time.Sleep(time.Duration(dice.IntN(300)) * time.Millisecond)
+			}
+			close(stop)
+			wg.Wait()
+			if last.Load() != 8 {
+				t.Errorf("the last version that was seen has %d columns", last.Load())
+			}
+		})
+	}
 }

@@ -89,6 +89,7 @@ func TestSchemaCampaign(t *testing.T) {
 type schemaCampaign struct {
 	*campaign
 	wide     bool          // three regions
+	publish  string        // a statement that says how versions are published; empty: as ever
 	finished time.Duration // after healing
 	removal  time.Duration // within which the jobs are done that remove data; zero is a minute
 	rows     int
@@ -113,6 +114,12 @@ func (k *schemaCampaign) run(t *testing.T) {
 	default:
 		k.topology, o.Regions, o.NodesPerRegion = "three nodes in three regions", sim.ThreeRegions(), 1
 		k.wide = true
+	}
+	switch k.seed % 3 {
+	case 1:
+		k.publish, k.topology = "ALTER DATABASE defaultdb SET external_consistency = on", k.topology+", externally consistent"
+	case 2:
+		k.publish, k.topology = "SET CLUSTER SETTING sql.schema_change.registered = 'always'", k.topology+", registered"
 	}
 	k.binaries = newBinaries(k.seed, &o)
 	k.start = time.Now()
@@ -239,8 +246,19 @@ func (k *schemaCampaign) prepareSchema(t *testing.T) {
 			t.Fatalf("%s: %v", q, err)
 		}
 	}
+	if k.publish != "" {
+		if _, err := conn.Exec(ctx, k.publish); err != nil && !refusedBefore(err) {
+			t.Fatalf("%s: %v", k.publish, err)
+		}
+	}
 	k.ids.Store(1000)
 	anomalyReplicated(ctx, t, k.c)
+}
+
+// refusedBefore reports whether a statement was refused because the cluster's upgrade is not finalized.
+func refusedBefore(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "0A000"
 }
 
 func (k *schemaCampaign) administer(cl *client) {

@@ -353,7 +353,7 @@ func (s *transaction) mayEnd(p *portal.Portal, limit int) bool {
 func (s *Session) open(ctx context.Context, p *portal.Portal, limit int64) error {
 	s.ensureTxn()
 	p.Rewind()
-	now, err := s.current(ctx, p.Plan)
+	now, err := s.current(ctx, p.Plan, true)
 	if err != nil {
 		return err
 	}

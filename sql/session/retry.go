@@ -330,8 +330,9 @@ func (s *Session) draw(seq catalog.ID, fresh func() (int64, error)) (int64, erro
 	return s.replay.Draw(seq, fresh)
 }
 
-// current returns a plan of p's statement that can be used now. Only a statement that is being run again may need another plan than p.
-func (s *Session) current(ctx context.Context, p *plan.Plan) (*plan.Plan, error) {
+// current returns a plan of p's statement that can be used now. Only a statement that is being run again may need another plan than p. told says that the client may know
+// the plan's columns before the statement runs.
+func (s *Session) current(ctx context.Context, p *plan.Plan, told bool) (*plan.Plan, error) {
 	if !s.replay.Again() || p.Query == nil || p.Stmt == nil || p.Private {
 		return p, nil
 	}
@@ -344,7 +345,7 @@ func (s *Session) current(ctx context.Context, p *plan.Plan) (*plan.Plan, error)
 	if err != nil {
 		return nil, err
 	}
-	if !plan.SameColumns(p.Columns, now.Columns) || len(now.Params) != len(p.Params) {
+	if told && !plan.SameColumns(p.Columns, now.Columns) || now.Query == nil || len(now.Params) != len(p.Params) {
 		return nil, sqlstate.CachedPlan()
 	}
 	return now, nil

@@ -486,7 +486,7 @@ func (s *Session) runPlan(ctx context.Context, p *plan.Plan, params []types.Datu
 		return errInFailed()
 	}
 	s.ensureTxn()
-	p, err := s.current(ctx, p)
+	p, err := s.current(ctx, p, !describe)
 	if err != nil {
 		return err
 	}
