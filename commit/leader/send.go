@@ -148,7 +148,7 @@ func (q *request) send(ctx context.Context) (*kv.BatchResponse, error) {
 		return q.sendSubsume(ctx)
 	case q.writes == 0 && !q.locks && !q.record && q.end == nil:
 		p.o.Metrics.Reads.Add(1)
-		if q.asksLocks {
+		if q.asksLocks && !q.vouches() {
 			if err := p.o.Clock.AwaitPast(ctx, q.readAt()); err != nil {
 				return nil, err // leader.P16
 			}

@@ -3,6 +3,7 @@ package simcluster_test
 import (
 	"context"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,18 +56,29 @@ func TestExternalTakesTheLongerOf(t *testing.T) {
 				_, near := externalWorld(t, epsilon)
 				round := sim.FiveRegions().RTT("us-east1", "us-west1") // two of the five voters are in the leaseholders' region
 				commit := max(round, 2*epsilon)
-				for _, x := range []struct {
+				type kind struct {
 					name  string
 					stmts []string
 					limit time.Duration
-				}{
+				}
+				kinds := []kind{
 					{"one range", []string{"UPDATE a SET v = v + 1 WHERE id = 1"}, commit + local},
 					{"read and write", []string{"BEGIN", "SELECT v FROM a WHERE id = 2", "UPDATE a SET v = v + 1 WHERE id = 1", "COMMIT"}, commit + local},
 					{"two ranges", []string{"BEGIN", "SELECT v FROM b WHERE id = 2", "UPDATE a SET v = v + 1 WHERE id = 3", "UPDATE b SET v = v + 1 WHERE id = 3", "COMMIT"}, commit + local},
 					{"read one range", []string{"SELECT v FROM a WHERE id = 5"}, local},
 					{"read two ranges", []string{"SELECT a.v FROM a, b WHERE a.id = 5 AND b.id = 6"}, local},
 					{"read only", []string{"BEGIN READ ONLY", "SELECT v FROM a WHERE id = 5", "SELECT v FROM b WHERE id = 6", "COMMIT"}, local},
-				} {
+				}
+				// Locks that a client asks for cost neither (leader.P30).
+				for i, level := range []string{"SERIALIZABLE", "REPEATABLE READ", "READ COMMITTED"} {
+					begin := "BEGIN ISOLATION LEVEL " + level
+					row := strconv.Itoa(7 + i)
+					kinds = append(kinds,
+						kind{level + ", lock and write", []string{begin, "SELECT v FROM a WHERE id = " + row + " FOR UPDATE", "UPDATE a SET v = v + 1 WHERE id = " + row, "COMMIT"}, commit + local},
+						kind{level + ", lock, and write in another range", []string{begin, "SELECT v FROM b WHERE id = " + row + " FOR SHARE", "UPDATE a SET v = v + 1 WHERE id = " + row, "COMMIT"}, commit + local},
+						kind{level + ", lock only", []string{begin, "SELECT v FROM b WHERE id = " + row + " FOR UPDATE", "COMMIT"}, local})
+				}
+				for _, x := range kinds {
 					d := took(t, func() {
 						for _, s := range x.stmts {
 							exec(t, near, s)
