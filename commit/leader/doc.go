@@ -100,7 +100,8 @@
 //	leader.P23 (I4): a batch without a transaction that was served at a time in the future is answered when the clock has reached it.
 //
 // leader.P24 is about the timestamps up to which replicas can serve stale reads, see negotiate.go.
-// leader.P25 is about reads of the present without the lease, see present.go, leader.P29 about promises on demand, see promise.go.
+// leader.P25 is about reads of the present without the lease, see present.go, leader.P29 about promises on demand, see promise.go, leader.P30 about
+// locks that externally consistent transactions rely on until a time ahead of the clock, see vouched.go.
 //
 // leader.P8 and leader.P9 are about a range that its left neighbour is about to absorb, see freeze.go; leader.P16 about locks of SELECT FOR
 // UPDATE that were lost, see keptlocks.go; leader.D1 to leader.D3 about numbers of sequences, see drawn.go.

@@ -19,8 +19,8 @@ import (
 //	    reads of a transaction that has read nothing else to later than that time, and keeps others waiting until the clock has passed it. So leader.P16 holds of the two: the first commits below the
 //	    moment at which the second got the lock, or the second reads above the commit.
 //
-// Whether the lock has been released by then, or lost, makes no difference. A question enters its time here before it looks at Lost, and whoever gets a lock has found no other
-// holder before it looks here. So either the question finds that the lock was lost, or the one who gets it finds the time. A leaseholder on another store knows the time
+// Whether the lock has been released by then, or lost, makes no difference. A question enters its time here before it looks at Lost, and a request that gets a lock has found no other
+// holder before it looks here. So either the question finds that the lock was lost, or the request finds the time. A leaseholder on another store knows the time
 // as one up to which its predecessor has served: low is at or above it (leader.P3, leader.P4).
 
 // vouched has the times ahead of the clock until which locks on a store are said to be held.
@@ -73,8 +73,11 @@ func (v *vouched) point(k uint64, at, now clock.Timestamp) {
 		v.sweep = min(max(vouchedSweep, 2*len(v.points)), vouchedPoints)
 	}
 	if len(v.points) >= vouchedPoints {
-		v.all = v.all.Forward(at)
-		return
+		for _, t := range v.points {
+			v.all = v.all.Forward(t)
+		}
+		clear(v.points)
+		v.sweep = vouchedSweep
 	}
 	v.points[k] = at.Forward(v.points[k])
 }
