@@ -95,7 +95,8 @@
 //	    Spanner §4.2.1). So among such transactions each waits for older ones only, or for one that is staging. A cycle of waits that one of the latter takes part in, with a
 //	    write that is in flight, or a transaction of another kind, is found as ever (leader.P6).
 //	leader.P28 (Spanner §4.1.2): an externally consistent transaction's read is answered when the newest version that it has seen is certainly in
-//	    the past, wherever it is served, and by whatever way the version came to be seen: the writer's commit wait, from a reader's side.
+//	    the past, wherever it is served, and by whatever way the version came to be seen: the writer's commit wait, from a reader's side. An error that tells of a version, because
+//	    a write's condition has failed, waits as its value would.
 //
 //	leader.P23 (I4): a batch without a transaction that was served at a time in the future is answered when the clock has reached it.
 //

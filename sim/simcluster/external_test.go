@@ -2,6 +2,7 @@ package simcluster_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -191,6 +192,35 @@ func TestExternalReadsNear(t *testing.T) {
 				t.Errorf("the first read took %v, the second one %v; a round trip is %v", first, next, rtt)
 			}
 			t.Log(first, next)
+		}
+	})
+}
+
+// TestExternalErrors: an error that tells of a row which a commit has just written is answered when the commit's timestamp has passed, as its value would be (leader.P28).
+func TestExternalErrors(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const epsilon = 400 * time.Millisecond
+		c, near := externalWorld(t, epsilon)
+		other := connectTo(t, c, 0, "d")
+		ctx := context.Background()
+		for _, x := range []*pgx.Conn{near, other} {
+			exec(t, x, "INSERT INTO a VALUES (100, 1)")
+			exec(t, x, "DELETE FROM a WHERE id = 100")
+		}
+		exec(t, near, "DELETE FROM b")
+		exec(t, near, "CREATE UNIQUE INDEX ON b (v)")
+		for i, q := range []string{"INSERT INTO a VALUES (%d, 1)", "INSERT INTO b VALUES (%d, 77)", "BEGIN; INSERT INTO a VALUES (%d, 1); COMMIT", "BEGIN; INSERT INTO b VALUES (%d, 78); INSERT INTO a VALUES (%[1]d, 1); COMMIT"} {
+			time.Sleep(5 * time.Second)
+			q = fmt.Sprintf(q, 101+i)
+			begin := time.Now()
+			go near.Exec(ctx, q)
+			time.Sleep(epsilon)
+			_, err := other.Exec(ctx, q)
+			if d := time.Since(begin); code(err) != "23505" || d < 2*epsilon {
+				t.Errorf("%s: %v was answered %v after the commit began", q, err, d)
+			}
+			other.Exec(ctx, "ROLLBACK")
 		}
 	})
 }

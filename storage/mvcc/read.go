@@ -134,7 +134,7 @@ type Reader struct {
 	Outcomes Outcomes
 	// Table, if any, spares point operations the look at keys without entries.
 	Table LockTable
-	// Seen is the latest version, or deletion, that reads have seen since Reset, but for their own transaction's provisional ones.
+	// Seen is the latest version, or deletion, that reads have seen since Reset, and writes whose condition it did not meet, but for their own transaction's provisional ones.
 	Seen clock.Timestamp
 
 	src         engine.Reader
