@@ -22,7 +22,7 @@
 // compared with a leader and its log.
 //
 // With --systems meridian,external --max-offset 1ms there is another Meridian, whose database is externally consistent: what the promise costs in CPU. Its transactions also wait for two epsilon, which is the
-// maximum offset, so its throughput with few clients says how long that is, and nothing else.
+// maximum offset, so its throughput with few clients says how long that is, and nothing else. With --rate both carry out as many transactions: each costs more CPU, the fewer of them there are at a time.
 //
 // With --before BINARY, Meridian is compared with an earlier build of itself instead, in the same two setups: a change's price in CPU.
 // The order within a round is reversed from round to round.

@@ -29,7 +29,7 @@ type config struct {
 	setups, scripts, systems                 []string
 	isolations                               []string // "" is the server's default
 	rounds, seconds, scale                   int
-	clients, jobs, tries, buffers            int
+	clients, jobs, tries, rate, buffers      int
 	protocol                                 string
 	maxOffset                                time.Duration
 }
@@ -54,6 +54,7 @@ func main() {
 	flag.IntVar(&c.clients, "clients", 8, "clients")
 	flag.IntVar(&c.buffers, "buffers", 256, "MB of Meridian's block cache, and of PostgreSQL's shared buffers")
 	flag.IntVar(&c.jobs, "jobs", 2, "pgbench's threads")
+	flag.IntVar(&c.rate, "rate", 0, "transactions per second that pgbench begins, with all clients together; zero: as many as it can")
 	flag.IntVar(&c.tries, "max-tries", 1, "pgbench's tries of a transaction that must be retried")
 	flag.StringVar(&c.protocol, "protocol", "prepared", "query protocol: simple, extended, prepared")
 	flag.DurationVar(&c.maxOffset, "max-offset", 0, "Meridian's bound on clocks, which is the epsilon of the system external (default: Meridian's)")
@@ -377,6 +378,9 @@ func (c *config) program(ctx context.Context, sys *system, m *mix, dir, script, 
 	}
 	args := append([]string{"-M", c.protocol, "-c", strconv.Itoa(c.clients), "-j", strconv.Itoa(c.jobs), "-T", strconv.Itoa(c.seconds),
 		"--max-tries", strconv.Itoa(c.tries)}, own...)
+	if c.rate > 0 {
+		args = append(args, "--rate", strconv.Itoa(c.rate))
+	}
 	out, err := c.pgbench(ctx, sys, level, args...)
 	if err != nil {
 		return nil, err

@@ -95,12 +95,14 @@
 //	    Spanner §4.2.1). So among such transactions each waits for older ones only, or for one that is staging. A cycle of waits that one of the latter takes part in, with a
 //	    write that is in flight, or a transaction of another kind, is found as ever (leader.P6).
 //	leader.P28 (Spanner §4.1.2): an externally consistent transaction's read is answered when the newest version that it has seen is certainly in
-//	    the past, wherever it is served, and by whatever way the version came to be seen: the writer's commit wait, from a reader's side.
+//	    the past, wherever it is served, and by whatever way the version came to be seen: the writer's commit wait, from a reader's side. An error that tells of a version, because
+//	    a write's condition has failed, waits as its value would.
 //
 //	leader.P23 (I4): a batch without a transaction that was served at a time in the future is answered when the clock has reached it.
 //
 // leader.P24 is about the timestamps up to which replicas can serve stale reads, see negotiate.go.
-// leader.P25 is about reads of the present without the lease, see present.go, leader.P29 about promises on demand, see promise.go.
+// leader.P25 is about reads of the present without the lease, see present.go, leader.P29 about promises on demand, see promise.go, leader.P30 about
+// locks that externally consistent transactions rely on until a time ahead of the clock, see vouched.go.
 //
 // leader.P8 and leader.P9 are about a range that its left neighbour is about to absorb, see freeze.go; leader.P16 about locks of SELECT FOR
 // UPDATE that were lost, see keptlocks.go; leader.D1 to leader.D3 about numbers of sequences, see drawn.go.

@@ -61,6 +61,14 @@ func (ev *evaluation) evaluate() error {
 		err := ev.evaluateAt(onePhase)
 		switch e := err.(type) {
 		case nil:
+			early := ev.tooEarly()
+			if !early.IsZero() && ev.mayForward() && round < maxRounds {
+				ev.forward(early.Next())
+				continue
+			}
+			if ev.b.Hold {
+				ev.locking.early = early
+			}
 			return nil
 		case *kv.WriteTooOldError:
 			// A later snapshot does not help a write whose statement saw another version (kv.PutRequest.Seen).
@@ -203,13 +211,13 @@ func (ev *evaluation) settleTimestamps(onePhase bool) error {
 	if ev.txn == nil {
 		return nil
 	}
-	if ev.end != nil && len(ev.end.Held) > 0 {
-		if err := ev.checkHeld(); err != nil {
+	if onePhase {
+		if err := ev.mayCommitInOnePhase(); err != nil {
 			return err
 		}
 	}
-	if onePhase {
-		if err := ev.mayCommitInOnePhase(); err != nil {
+	if ev.end != nil && len(ev.end.Held) > 0 {
+		if err := ev.checkHeld(); err != nil {
 			return err
 		}
 	}

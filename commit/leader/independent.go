@@ -15,14 +15,19 @@ func (c *call) independent(onePhase bool) bool {
 	if c.writes+len(c.b.Requests) <= 2 && !c.record {
 		return true // one write at most
 	}
-	if c.writes > 0 && (c.plain || c.locks || c.record) {
+	reqs := c.b.Requests[c.refreshes():]
+	others := len(reqs) - c.writes
+	if c.end != nil {
+		others--
+	}
+	if c.writes > 0 && (c.locks || c.record || c.plain && others > 0) {
 		return false
 	}
 	if c.record {
 		return len(c.b.Requests) == 1 || c.apart()
 	}
 	var last keys.Key
-	for _, r := range c.b.Requests {
+	for _, r := range reqs {
 		if r == kv.Request(c.end) {
 			continue
 		}
@@ -107,15 +112,22 @@ func (c *call) apart() bool {
 // smallBatch is the size up to which comparing all pairs of keys is cheaper than a map.
 const smallBatch = 16
 
-// distinct reports whether no two requests of the batch share a key. Refreshes in front of the others don't count: they write nothing, and are
-// done when the others begin (coordinator.CO12).
+// refreshes is the number of refreshes in front of the other requests. They write nothing, and are done when the others begin (coordinator.CO12).
+func (c *call) refreshes() (n int) {
+	for _, r := range c.b.Requests {
+		if r.Method() != kv.MethodRefresh && r.Method() != kv.MethodRefreshRange {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// distinct reports whether no two requests of the batch share a key, but for the refreshes in front of the others.
 func (c *call) distinct() bool {
-	reqs := c.b.Requests
+	reqs := c.b.Requests[c.refreshes():]
 	if c.end != nil {
 		reqs = reqs[:len(reqs)-1]
-	}
-	for len(reqs) > 0 && (reqs[0].Method() == kv.MethodRefresh || reqs[0].Method() == kv.MethodRefreshRange) {
-		reqs = reqs[1:]
 	}
 	for i, a := range reqs {
 		if s := a.Span(); !s.Point() {

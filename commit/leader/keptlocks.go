@@ -18,7 +18,11 @@ import (
 //	    timestamp.
 //
 // Locks in the range of a one-phase commit are checked in its command (EndTxnRequest.Held), which applies under no later lease
-// (leader.P7): they cost nothing. For others, and for a commit in the future, the gateway asks before it decides (coordinator.CO10).
+// (leader.P7): they cost nothing. For others, and for a commit in the future, the gateway asks before it decides (coordinator.CO10). An externally consistent
+// transaction's commit is always in the future; leader.P30 says why it is not kept waiting for that.
+
+// vouches reports whether the leaseholder answers for a time ahead of its clock (leader.P30).
+func (c *call) vouches() bool { return c.txn != nil && c.txn.External() }
 
 // checkLocks answers whether the transaction has held its locks in a span.
 func (c *call) checkLocks(r *kv.CheckLocksRequest) error {
@@ -26,7 +30,12 @@ func (c *call) checkLocks(r *kv.CheckLocksRequest) error {
 		return &kv.InternalError{Message: "leader: a check of locks without a transaction"}
 	}
 	p := c.p
-	if !c.readAt().Less(p.o.Clock.Now()) {
+	switch {
+	case c.vouches():
+		if !r.From.IsZero() {
+			c.vouch(r.Span(), c.readAt())
+		}
+	case !c.readAt().Less(p.o.Clock.Now()):
 		return &kv.InternalError{Message: "leader: a check of locks for a time that has not come"} // leader.P16
 	}
 	if d := p.r.Desc(); d != nil && len(c.txn.Anchor) > 0 && d.Contains(keys.Addr(c.txn.Anchor)) {
@@ -49,11 +58,14 @@ func (ev *evaluation) checkHeld() error {
 		if d == nil || !d.Span().ContainsSpan(h.Span) && !(h.Span.Point() && d.Contains(h.Span.Start)) {
 			return &kv.OnePhaseError{} // the range has split; the gateway asks each part
 		}
+		if ev.vouches() {
+			ev.vouch(h.Span, ev.writeAt())
+		}
 		if err := ev.p.locksLost(h.Span.Start, h.From); err != nil {
 			return err
 		}
 	}
-	if !ev.writeAt().Less(ev.p.o.Clock.Now()) {
+	if !ev.vouches() && !ev.writeAt().Less(ev.p.o.Clock.Now()) {
 		return &kv.OnePhaseError{} // of the future: the locks have to be kept until it has come (leader.P16)
 	}
 	if _, ok := ev.p.r.CheckLease(ev.writeAt()); !ok {

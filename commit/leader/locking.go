@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"meridian/clock"
 	"meridian/commit/leader/lock"
 	"meridian/keys"
 	"meridian/kv"
@@ -25,6 +26,8 @@ type locking struct {
 	// waited is for how long the request has waited for locks.
 	waited    time.Duration
 	unsettled []mvcc.Intent // in the span that is to be cleared (leader.P18)
+	// early is the time that the clock has to pass before the batch's locks are granted (leader.P30).
+	early clock.Timestamp
 }
 
 // inTheWay reports whether a lock of another transaction blocks the batch. If the batch may wait for it, it is in the queue.

@@ -22,6 +22,7 @@ type Metrics struct {
 	Expired              atomic.Int64 // transactions aborted because their coordinator was gone
 	Deadlocks            atomic.Int64
 	Wounded              atomic.Int64 // transactions that older ones have aborted (leader.P27)
+	Vouched, GrantWaits  atomic.Int64 // answers about locks ahead of the clock, and grants of locks that have waited for one (leader.P30)
 	SeenWaits            atomic.Int64 // answers that waited until what they tell was in the past (leader.P28)
 	Recoveries           atomic.Int64
 	OnePhaseCommits      atomic.Int64

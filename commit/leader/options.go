@@ -42,6 +42,7 @@ type Options struct {
 	Moved func(on uint64)
 
 	finished finished
+	vouched  vouched
 
 	once     sync.Once
 	readers  sync.Pool // of *mvcc.Reader

@@ -110,7 +110,11 @@ func (p *Participant) serve(ctx context.Context, b *kv.Batch) (*kv.BatchResponse
 	if err == nil && q.txn == nil && b.Timestamp.IsZero() && q.now.Less(q.at) {
 		err = p.o.Clock.AwaitPast(ctx, q.at) // leader.P23
 	}
-	if q.end == nil && err == nil {
+	if _, tells := err.(*kv.ConditionFailedError); tells {
+		if _, waited := p.awaitSeen(ctx, b, q.evaluation.newest, nil, nil); waited != nil {
+			err = waited
+		}
+	} else if q.end == nil && err == nil {
 		resp, err = p.awaitSeen(ctx, b, q.evaluation.newest, resp, nil)
 	}
 	p.locks.Finish(&q.locking.guard)
@@ -118,8 +122,8 @@ func (p *Participant) serve(ctx context.Context, b *kv.Batch) (*kv.BatchResponse
 	return resp, err
 }
 
-// awaitSeen returns the answer to an externally consistent transaction's reads when the newest version that they have seen is certainly in the past
-// (leader.P28).
+// awaitSeen returns the answer to an externally consistent transaction's reads, or to a write whose condition has failed, when the newest version that they have seen is certainly in
+// the past (leader.P28).
 func (p *Participant) awaitSeen(ctx context.Context, b *kv.Batch, newest clock.Timestamp, resp *kv.BatchResponse, err error) (*kv.BatchResponse, error) {
 	if err != nil || b.Txn == nil || !b.Txn.External() || newest.IsZero() || p.o.Clock.TrueTime().After(newest) {
 		return resp, err
@@ -148,7 +152,7 @@ func (q *request) send(ctx context.Context) (*kv.BatchResponse, error) {
 		return q.sendSubsume(ctx)
 	case q.writes == 0 && !q.locks && !q.record && q.end == nil:
 		p.o.Metrics.Reads.Add(1)
-		if q.asksLocks {
+		if q.asksLocks && !q.vouches() {
 			if err := p.o.Clock.AwaitPast(ctx, q.readAt()); err != nil {
 				return nil, err // leader.P16
 			}

@@ -44,6 +44,12 @@ func (q *request) sendWrite(ctx context.Context) error {
 			}
 			continue
 		}
+		if !q.locking.early.IsZero() {
+			if err := q.locking.awaitGrant(ctx); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := q.locking.blocked(ctx); err != nil {
 			return err
 		}
@@ -103,6 +109,13 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 	if waits, err := q.locking.taken(q.effects.acquired); waits || err != nil {
 		q.evaluation.discard()
 		return waits, err
+	}
+	if !q.locking.early.IsZero() {
+		q.evaluation.discard()
+		if q.b.WaitPolicy == kv.NoWait {
+			return false, q.locking.notAvailable(q.effects.acquired[0].key, kv.TxnID{})
+		}
+		return true, nil
 	}
 	keep, err = q.proposal.propose(ctx)
 	return false, err

@@ -133,7 +133,7 @@ func TestAdvisoryLocksOverNodes(t *testing.T) {
 func TestAdvisoryLockOfTheCutOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, admin := lockCluster(t, 1)
+		c, admin := lockCluster(t, 1, 0)
 		ctx := context.Background()
 		if err := c.TransferLeases(ctx, 1); err != nil {
 			t.Fatal(err)
@@ -176,7 +176,7 @@ func TestAdvisoryLockOfTheCutOff(t *testing.T) {
 func TestAdvisoryDeadlockOverNodes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := lockCluster(t, 1)
+		c, _ := lockCluster(t, 1, 0)
 		ctx := context.Background()
 		if err := c.TransferLeases(ctx, 1); err != nil {
 			t.Fatal(err)
@@ -225,7 +225,7 @@ func TestAdvisoryLocksExclude(t *testing.T) {
 
 func advisoryLocksExclude(t *testing.T, seed uint64) {
 	const clients = 6
-	c, admin := lockCluster(t, seed)
+	c, admin := lockCluster(t, seed, 0)
 	data := append(tableKey(t, admin, "d"), 0xf0)
 	db := ask[uint32](t, admin, "SELECT oid FROM pg_database WHERE datname = current_database()")
 	lock := keys.AdvisoryLock{Database: db, Sub: 1, ID: 9}

@@ -2,7 +2,9 @@ package simcluster_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,18 +57,29 @@ func TestExternalTakesTheLongerOf(t *testing.T) {
 				_, near := externalWorld(t, epsilon)
 				round := sim.FiveRegions().RTT("us-east1", "us-west1") // two of the five voters are in the leaseholders' region
 				commit := max(round, 2*epsilon)
-				for _, x := range []struct {
+				type kind struct {
 					name  string
 					stmts []string
 					limit time.Duration
-				}{
+				}
+				kinds := []kind{
 					{"one range", []string{"UPDATE a SET v = v + 1 WHERE id = 1"}, commit + local},
 					{"read and write", []string{"BEGIN", "SELECT v FROM a WHERE id = 2", "UPDATE a SET v = v + 1 WHERE id = 1", "COMMIT"}, commit + local},
 					{"two ranges", []string{"BEGIN", "SELECT v FROM b WHERE id = 2", "UPDATE a SET v = v + 1 WHERE id = 3", "UPDATE b SET v = v + 1 WHERE id = 3", "COMMIT"}, commit + local},
 					{"read one range", []string{"SELECT v FROM a WHERE id = 5"}, local},
 					{"read two ranges", []string{"SELECT a.v FROM a, b WHERE a.id = 5 AND b.id = 6"}, local},
 					{"read only", []string{"BEGIN READ ONLY", "SELECT v FROM a WHERE id = 5", "SELECT v FROM b WHERE id = 6", "COMMIT"}, local},
-				} {
+				}
+				// Locks that a client asks for cost neither (leader.P30).
+				for i, level := range []string{"SERIALIZABLE", "REPEATABLE READ", "READ COMMITTED"} {
+					begin := "BEGIN ISOLATION LEVEL " + level
+					row := strconv.Itoa(7 + i)
+					kinds = append(kinds,
+						kind{level + ", lock and write", []string{begin, "SELECT v FROM a WHERE id = " + row + " FOR UPDATE", "UPDATE a SET v = v + 1 WHERE id = " + row, "COMMIT"}, commit + local},
+						kind{level + ", lock, and write in another range", []string{begin, "SELECT v FROM b WHERE id = " + row + " FOR SHARE", "UPDATE a SET v = v + 1 WHERE id = " + row, "COMMIT"}, commit + local},
+						kind{level + ", lock only", []string{begin, "SELECT v FROM b WHERE id = " + row + " FOR UPDATE", "COMMIT"}, local})
+				}
+				for _, x := range kinds {
 					d := took(t, func() {
 						for _, s := range x.stmts {
 							exec(t, near, s)
@@ -179,6 +192,35 @@ func TestExternalReadsNear(t *testing.T) {
 				t.Errorf("the first read took %v, the second one %v; a round trip is %v", first, next, rtt)
 			}
 			t.Log(first, next)
+		}
+	})
+}
+
+// TestExternalErrors: an error that tells of a row which a commit has just written is answered when the commit's timestamp has passed, as its value would be (leader.P28).
+func TestExternalErrors(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const epsilon = 400 * time.Millisecond
+		c, near := externalWorld(t, epsilon)
+		other := connectTo(t, c, 0, "d")
+		ctx := context.Background()
+		for _, x := range []*pgx.Conn{near, other} {
+			exec(t, x, "INSERT INTO a VALUES (100, 1)")
+			exec(t, x, "DELETE FROM a WHERE id = 100")
+		}
+		exec(t, near, "DELETE FROM b")
+		exec(t, near, "CREATE UNIQUE INDEX ON b (v)")
+		for i, q := range []string{"INSERT INTO a VALUES (%d, 1)", "INSERT INTO b VALUES (%d, 77)", "BEGIN; INSERT INTO a VALUES (%d, 1); COMMIT", "BEGIN; INSERT INTO b VALUES (%d, 78); INSERT INTO a VALUES (%[1]d, 1); COMMIT"} {
+			time.Sleep(5 * time.Second)
+			q = fmt.Sprintf(q, 101+i)
+			begin := time.Now()
+			go near.Exec(ctx, q)
+			time.Sleep(epsilon)
+			_, err := other.Exec(ctx, q)
+			if d := time.Since(begin); code(err) != "23505" || d < 2*epsilon {
+				t.Errorf("%s: %v was answered %v after the commit began", q, err, d)
+			}
+			other.Exec(ctx, "ROLLBACK")
 		}
 	})
 }

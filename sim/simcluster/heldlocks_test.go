@@ -17,8 +17,8 @@ import (
 
 // lockCluster is three nodes with tables l, whose rows are locked, and d, in another range; the leases are where the test wants
 // them.
-func lockCluster(t *testing.T, seed uint64) (c *simcluster.Cluster, admin *pgx.Conn) {
-	c = simcluster.Start(t, simcluster.Options{Seed: seed, Log: logTo()})
+func lockCluster(t *testing.T, seed uint64, maxOffset time.Duration) (c *simcluster.Cluster, admin *pgx.Conn) {
+	c = simcluster.Start(t, simcluster.Options{Seed: seed, MaxOffset: maxOffset, Log: logTo()})
 	replicated(t, c, 3)
 	for i := range c.Len() {
 		c.Node(i).Store().PauseQueues(true)
@@ -42,7 +42,7 @@ func TestRowLocksOutliveLeaseholders(t *testing.T) {
 	works := []string{"", "UPDATE l SET v = v + 1 WHERE id = %d + 20", "UPDATE d SET v = v + 1 WHERE id = %d",
 		"UPDATE d SET v = v + 1 WHERE id = %[1]d; UPDATE l SET v = v + 1 WHERE id = %[1]d + 20"}
 	synctest.Test(t, func(t *testing.T) {
-		c, admin := lockCluster(t, 1)
+		c, admin := lockCluster(t, 1, 0)
 		ctx := context.Background()
 		at, data := tableKey(t, admin, "l"), append(tableKey(t, admin, "d"), 0xf0) // beyond the split
 		id := 0
@@ -132,14 +132,33 @@ func TestRowLocksExclude(t *testing.T) {
 	for _, seed := range seedsAsked(t, 1, 3) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			defer watchdog(seed).Stop()
-			synctest.Test(t, func(t *testing.T) { rowLocksExclude(t, uint64(seed)) })
+			synctest.Test(t, func(t *testing.T) { rowLocksExclude(t, uint64(seed), 0) })
 		})
 	}
 }
 
-func rowLocksExclude(t *testing.T, seed uint64) {
+// TestExternalRowLocksExclude is TestRowLocksExclude in a database that is externally consistent, with clocks that differ: the commits lie ahead of all leaseholders' clocks, and of those that get
+// the locks next (leader.P30).
+func TestExternalRowLocksExclude(t *testing.T) {
+	t.Parallel()
+	for _, seed := range seedsAsked(t, 1, 3) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			defer watchdog(seed).Stop()
+			synctest.Test(t, func(t *testing.T) { rowLocksExclude(t, uint64(seed), 150*time.Millisecond) })
+		})
+	}
+}
+
+// rowLocksExclude has an externally consistent database if epsilon is not zero.
+func rowLocksExclude(t *testing.T, seed uint64, epsilon time.Duration) {
 	const clients, rows = 6, 2
-	c, admin := lockCluster(t, seed)
+	c, admin := lockCluster(t, seed, epsilon)
+	if epsilon > 0 {
+		exec(t, admin, "ALTER DATABASE defaultdb SET external_consistency = on")
+		for i := range c.Len() {
+			c.Machines[i].Clock.SetOffset(time.Duration(i-1) * epsilon * 2 / 5)
+		}
+	}
 	level := []string{"READ COMMITTED", "SERIALIZABLE", "REPEATABLE READ"}[seed%3]
 	at, data := tableKey(t, admin, "l"), append(tableKey(t, admin, "d"), 0xf0) // beyond the split
 	ctx, cancel := context.WithCancel(context.Background())
@@ -248,11 +267,15 @@ func rowLocksExclude(t *testing.T, seed uint64) {
 			last = s
 		}
 	}
-	lost := int64(0)
+	lost, ahead, waits := int64(0), int64(0), int64(0)
 	for i := range c.Len() {
-		lost += c.Node(i).LeaderMetrics().LocksLost.Load()
+		m := c.Node(i).LeaderMetrics()
+		lost, ahead, waits = lost+m.LocksLost.Load(), ahead+m.Vouched.Load(), waits+m.GrantWaits.Load()
 	}
-	t.Logf("seed %d, %s: %d sections, %d refused, %d unknown or failed; %d lost locks were noticed", seed, level, len(sections), refused, unknown, lost)
+	t.Logf("seed %d, %s: %d sections, %d refused, %d unknown or failed; %d lost locks were noticed; %d answers ahead of the clock, %d grants that waited", seed, level, len(sections), refused, unknown, lost, ahead, waits)
+	if ahead > 0 != (epsilon > 0) {
+		t.Errorf("seed %d: %d answers ahead of the clock", seed, ahead)
+	}
 	if len(sections) < 20 {
 		t.Errorf("seed %d: %d sections", seed, len(sections))
 	}

@@ -134,7 +134,7 @@ type Reader struct {
 	Outcomes Outcomes
 	// Table, if any, spares point operations the look at keys without entries.
 	Table LockTable
-	// Seen is the latest version, or deletion, that reads have seen since Reset, but for their own transaction's provisional ones.
+	// Seen is the latest version, or deletion, that reads have seen since Reset, and writes whose condition it did not meet, but for their own transaction's provisional ones.
 	Seen clock.Timestamp
 
 	src         engine.Reader
@@ -402,8 +402,8 @@ func (r *Reader) CheckRefresh(start, end keys.Key, from, to clock.Timestamp, txn
 		id = txn.ID
 	}
 	span := keys.Span{Start: start, End: end}
-	own := make(map[string]clock.Timestamp)
-	if !noLocks {
+	var own map[string]clock.Timestamp
+	if !noLocks && !(span.Point() && r.Table != nil && !r.Table.MayHold(start)) {
 		ls := keys.LockSpan(start, end)
 		it, err := r.lockIter(ls.Start, ls.End)
 		if err != nil {
@@ -418,6 +418,9 @@ func (r *Reader) CheckRefresh(start, end keys.Key, from, to clock.Timestamp, txn
 				continue
 			}
 			if l.Txn.ID == id {
+				if own == nil {
+					own = make(map[string]clock.Timestamp)
+				}
 				own[string(l.Key)] = l.Txn.WriteTimestamp
 			} else if l.Txn.WriteTimestamp.LessEq(to) && !l.committed(r.Outcomes) {
 				return &kv.RefreshFailedError{Key: l.Key, Written: l.Txn.WriteTimestamp, By: l.Txn.ID, Gateway: l.Txn.Gateway}

@@ -84,8 +84,9 @@ type target struct {
 	// ownRaw is the provisional value, which the iterator no longer has.
 	ownRaw []byte
 	newest version // the newest version of all, provisional or not
-	// below is the newest version that is not the own intent's.
+	// below is the newest version that is not the own intent's, and at its time.
 	below version
+	at    clock.Timestamp
 	// visible is what the transaction sees at the write's sequence number, if the write asked.
 	visible value
 	// replay says that the write has been done before.
@@ -163,7 +164,7 @@ func (w *Writer) prepare(k keys.Key, o *WriteOptions, look bool) (t target, err 
 		if err != nil {
 			return t, err
 		}
-		t.below = version{exists: true, tombstone: isTombstone(raw), size: len(raw)}
+		t.below, t.at = version{exists: true, tombstone: isTombstone(raw), size: len(raw)}, ts
 		if look {
 			if t.visible, err = decodeValue(raw); err != nil {
 				return t, err
@@ -316,8 +317,10 @@ func (w *Writer) CPut(k keys.Key, val, expected []byte, o *WriteOptions) error {
 	}
 	switch v := &t.visible; {
 	case v.tombstone && expected != nil:
+		w.Seen = w.Seen.Forward(t.at)
 		return &kv.ConditionFailedError{Key: clone(k)}
 	case !v.tombstone && (expected == nil || !bytes.Equal(v.bytes, expected)):
+		w.Seen = w.Seen.Forward(t.at)
 		return &kv.ConditionFailedError{Key: clone(k), Actual: clone(v.bytes)}
 	}
 	w.finish(k, &t, val, false, o)
