@@ -121,8 +121,8 @@ func (e *entry) endsAfter(at clock.Timestamp) bool {
 
 // comes is the registration of a version that a transaction which reads at a timestamp has to use, and that is not known yet.
 func (s *Snapshot) comes(id catalog.ID, at clock.Timestamp) (registration, bool) {
-	r := s.registered[id]
-	return r, false
+	r, ok := s.registered[id]
+	return r, ok && r.at.LessEq(at)
 }
 
 // withRegistered is the snapshot with other registrations.
@@ -288,7 +288,8 @@ func (t *Txn) Valid(at clock.Timestamp) bool {
 	defer t.mu.Unlock()
 	s := t.m.snap.Load()
 	if !s.bounded.IsZero() && slices.ContainsFunc(t.uses, func(u use) bool {
-		return false
+		e := s.endOf(u)
+		return !e.IsZero() && e.LessEq(at)
 	}) {
 		return false
 	}
