@@ -2,6 +2,7 @@ package txn
 
 import (
 	"context"
+	"slices"
 
 	"meridian/keys"
 	"meridian/kv"
@@ -79,6 +80,14 @@ func (t *Txn) want(ctx context.Context, o ScanOptions, page []kv.KeyValue, rest 
 	if o.Lock == kv.NoLock || len(rows) == 0 {
 		return rows, rest, nil
 	}
+	if rows, err = t.lockFound(ctx, rows, o); err != nil {
+		return nil, nil, err
+	}
+	return present(rows), rest, nil
+}
+
+// lockFound locks rows that a scan has found, and gives their values: none of a row that was deleted since, or that is skipped because others have locked it.
+func (t *Txn) lockFound(ctx context.Context, rows []kv.KeyValue, o ScanOptions) ([]kv.KeyValue, error) {
 	ks := make([]keys.Key, len(rows))
 	for i := range rows {
 		ks[i] = rows[i].Key
@@ -87,15 +96,17 @@ func (t *Txn) want(ctx context.Context, o ScanOptions, page []kv.KeyValue, rest 
 	read.Fresh = read.Fresh || o.Fresh
 	values, err := t.getMany(ctx, ks, read)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	out := rows[:0]
-	for i, v := range values {
-		if v != nil { // not deleted since, and not skipped as locked
-			out = append(out, kv.KeyValue{Key: ks[i], Value: v})
-		}
+	for i := range rows {
+		rows[i].Value = values[i]
 	}
-	return out, rest, nil
+	return rows, nil
+}
+
+// present are the rows that have values.
+func present(rows []kv.KeyValue) []kv.KeyValue {
+	return slices.DeleteFunc(rows, func(p kv.KeyValue) bool { return p.Value == nil })
 }
 
 // scanManyFiltered is ScanMany with a filter.
@@ -106,10 +117,23 @@ func (t *Txn) scanManyFiltered(ctx context.Context, spans []keys.Span, o ScanOpt
 	if err != nil {
 		return nil, err
 	}
+	var all []kv.KeyValue
 	for i := range lists {
-		if lists[i], _, err = t.want(ctx, o, lists[i], nil); err != nil {
-			return nil, err
-		}
+		lists[i] = slices.DeleteFunc(lists[i], func(p kv.KeyValue) bool { return !o.Filter.Owns(p.Key) })
+		all = append(all, lists[i]...)
+	}
+	if o.Lock == kv.NoLock || len(all) == 0 {
+		return lists, nil
+	}
+	locked, err := t.lockFound(ctx, all, o)
+	if err != nil {
+		return nil, err
+	}
+	at := 0
+	for i := range lists {
+		n := len(lists[i])
+		lists[i] = present(locked[at : at+n])
+		at += n
 	}
 	return lists, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"meridian/sim"
 	"meridian/sim/simcluster"
 )
 
@@ -89,7 +90,7 @@ func TestInterleavedRanges(t *testing.T) {
 		for _, m := range regexp.MustCompile(`r(\d+)`).FindAllStringSubmatch(plan, -1) {
 			served[m[1]] = true
 		}
-		if len(served) != 1 {
+		if len(served) != 1 || !strings.Contains(plan, "interleaved join users, albums, photos") || strings.Count(plan, "requests=") != 1 || !strings.Contains(plan, "requests=1 ") {
 			t.Errorf("served by %v:\n%s", served, plan)
 		}
 		exec(t, conn, `ALTER TABLE photos SPLIT AT VALUES (4, 2, 2)`)
@@ -163,4 +164,134 @@ func TestInterleavedSplits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// directories makes users with albums and photos, interleaved with a prefix of i, and as separate tables with a prefix of f.
+func directories(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	for _, p := range []string{"i", "f"} {
+		a, b, l := "", "", ""
+		if p == "i" {
+			a, b, l = "INTERLEAVE IN PARENT iu ON DELETE CASCADE", "INTERLEAVE IN PARENT ia ON DELETE CASCADE", "INTERLEAVE IN PARENT iu"
+		}
+		exec(t, conn, "CREATE TABLE "+p+"u (u INT8 PRIMARY KEY, v INT8)")
+		exec(t, conn, "CREATE TABLE "+p+"a (u INT8, a INT8, v INT8, PRIMARY KEY (u, a)) "+a)
+		exec(t, conn, "CREATE TABLE "+p+"b (u INT8, a INT8, b INT8, v INT8, PRIMARY KEY (u, a, b)) "+b)
+		exec(t, conn, "CREATE TABLE "+p+"l (u INT8, l INT8, v INT8, PRIMARY KEY (u, l)) "+l)
+		exec(t, conn, "INSERT INTO "+p+"u SELECT g, g FROM generate_series(1, 200) g")
+		exec(t, conn, "INSERT INTO "+p+"a SELECT g, h, g FROM generate_series(1, 200) g, generate_series(1, 5) h")
+		exec(t, conn, "INSERT INTO "+p+"b SELECT g, h, i, g FROM generate_series(1, 200) g, generate_series(1, 5) h, generate_series(1, 2) i")
+		exec(t, conn, "INSERT INTO "+p+"l SELECT g, 1, g FROM generate_series(1, 200) g")
+		for _, table := range []string{"u", "a", "b", "l"} {
+			exec(t, conn, "ANALYZE "+p+table)
+		}
+	}
+}
+
+// TestInterleavedJoinRounds: a gateway far from the leaseholder reads a user with the albums and photos in one round trip, and in one for each table if they are not interleaved. A follower
+// near it answers at a time of the past.
+func TestInterleavedJoinRounds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := startFiveRegions(t)
+		f.place(0, 3, 4)
+		directories(t, f.conn)
+		time.Sleep(10 * time.Second)
+		far := connect(t, f.c, 4)
+		exec(t, far, "SET search_path = public") // see TestPredictedRounds
+		round := sim.FiveRegions().RTT(f.c.Machines[0].Region, f.c.Machines[4].Region)
+		for _, x := range []struct {
+			sql            string
+			apart, joined  int
+			interleavedSQL string
+		}{
+			{"SELECT * FROM $u JOIN $a USING (u) WHERE u = 7", 2, 1, "interleaved join iu, ia"},
+			{"SELECT * FROM $u JOIN $a USING (u) JOIN $b USING (u, a) WHERE u = 7", 3, 1, "interleaved join iu, ia, ib"},
+			{"SELECT * FROM $u u LEFT JOIN $a a ON a.u = u.u AND a.v > 9 WHERE u.u IN (7, 70)", 2, 1, "interleaved join iu, (left) ia"},
+			{"SELECT * FROM $u JOIN $a USING (u) WHERE u BETWEEN 10 AND 14", 2, 1, "interleaved join iu, ia"},
+		} {
+			var answers []string
+			for i, p := range []string{"f", "i"} {
+				sql, want := strings.ReplaceAll(x.sql, "$", p), []int{x.apart, x.joined}[i]
+				for range 3 {
+					exec(t, far, sql) // learns where the ranges are
+				}
+				d := took(t, func() { exec(t, far, sql) })
+				lines := plain(t, far, "EXPLAIN ANALYZE "+sql)
+				t.Logf("%s: %v", sql, d)
+				if least := time.Duration(want) * round; d < least || d > least+10*time.Millisecond {
+					t.Errorf("%s: %v, want %d rounds of %v\n%s", sql, d, want, round, strings.Join(lines, "\n"))
+				}
+				if got := footer(t, lines, "wide-area rounds that took place"); got != fmt.Sprint(want) || footer(t, lines, "wide-area rounds") != got {
+					t.Errorf("%s: %s rounds, want %d\n%s", sql, got, want, strings.Join(lines, "\n"))
+				}
+				if p == "i" && !strings.Contains(lines[0], x.interleavedSQL) {
+					t.Errorf("%s:\n%s", sql, strings.Join(lines, "\n"))
+				}
+				rows := strings.Split(answerTo(t, far, sql), "\n")
+				slices.Sort(rows)
+				answers = append(answers, strings.Join(rows, "\n"))
+			}
+			if answers[0] != answers[1] {
+				t.Errorf("%s:\n%s\nwant\n%s", x.sql, answers[1], answers[0])
+			}
+		}
+		// At a time of the past the follower in the gateway's region answers, and does not see what has changed since.
+		exec(t, f.conn, "UPDATE ia SET v = -1 WHERE u = 7")
+		for _, as := range []string{"follower_read_timestamp()", "with_max_staleness('10s')"} {
+			sql := "SELECT ia.v FROM iu JOIN ia USING (u) AS OF SYSTEM TIME " + as + " WHERE u = 7"
+			if plan := answerTo(t, far, "EXPLAIN "+sql); !strings.Contains(plan, "interleaved join iu, ia") {
+				t.Error(plan)
+			}
+			at := time.Now()
+			if got, d := answerTo(t, far, sql), time.Since(at); got != "7\n7\n7\n7\n7" || d > 10*time.Millisecond {
+				t.Errorf("%s: %q after %v", sql, got, d)
+			}
+		}
+	})
+}
+
+// TestInterleavedJoinLocks: in an externally consistent database the reads of a transaction that writes lock the rows of the tables that it joins (txn.TX14), whether they are interleaved or
+// not, and no row of other tables between them.
+func TestInterleavedJoinLocks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := simcluster.Start(t, simcluster.Options{})
+		replicated(t, c, 3)
+		exec(t, connect(t, c, 0), "CREATE DATABASE d")
+		exec(t, connect(t, c, 0), "ALTER DATABASE d SET external_consistency = on")
+		reader, writer := connectTo(t, c, 0, "d"), connectTo(t, c, 1, "d")
+		directories(t, reader)
+		time.Sleep(10 * time.Second)
+		exec(t, writer, "SET lock_timeout = '50ms'")
+		for _, p := range []string{"i", "f"} {
+			for _, clause := range []string{"", " FOR UPDATE", " FOR SHARE OF y"} {
+				sql := fmt.Sprintf("SELECT * FROM %su x JOIN %sa y ON x.u = y.u WHERE x.u = 7 AND y.v > 0%s", p, p, clause)
+				if plan := answerTo(t, reader, "EXPLAIN "+sql); strings.Contains(plan, "interleaved join") != (p == "i" && clause == "") {
+					t.Errorf("%s:\n%s", sql, plan)
+				}
+				exec(t, reader, "BEGIN")
+				exec(t, reader, "UPDATE "+p+"u SET v = v WHERE u = 199")
+				exec(t, reader, sql)
+				for _, w := range []struct {
+					sql    string
+					locked bool
+				}{
+					{"UPDATE $u SET v = 1 WHERE u = 7", clause != " FOR SHARE OF y"}, {"UPDATE $a SET v = 7 WHERE u = 7 AND a = 3", true}, {"UPDATE $b SET v = 1 WHERE u = 7 AND a = 3", false},
+					{"UPDATE $l SET v = 1 WHERE u = 7", false}, {"UPDATE $u SET v = 1 WHERE u = 8", false}, {"UPDATE $a SET v = 1 WHERE u = 6", false},
+				} {
+					text, want := strings.ReplaceAll(w.sql, "$", p), ""
+					if w.locked {
+						want = "55P03"
+					}
+					exec(t, writer, "BEGIN")
+					if got := answerTo(t, writer, text); got != want {
+						t.Errorf("%s while another has read by %s: %q, want %q", text, sql, got, want)
+					}
+					exec(t, writer, "ROLLBACK")
+				}
+				exec(t, reader, "COMMIT")
+			}
+		}
+	})
 }

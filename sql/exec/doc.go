@@ -30,6 +30,8 @@
 // wide-area cost does not grow with its rows. Where the plan says so (opt.IndexScan.Follow), the scan below an index join asks for the rows together with
 // the entries, and the join fetches those that did not come.
 //
+// An interleaved join reads rows of several tables, which are stored among each other, by one scan.
+//
 // # Writing
 //
 // Mutations gather index entries in batches of bounded size. Rules:

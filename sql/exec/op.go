@@ -163,6 +163,8 @@ func (b *builder) build(n opt.Node) (op, error) {
 		return b.hashJoin(n)
 	case *opt.MergeJoin:
 		return b.mergeJoin(n)
+	case *opt.InterleavedJoin:
+		return b.interleavedJoin(n)
 	case *opt.NestedLoop:
 		return b.nestedLoop(n)
 	case *opt.GroupNode:

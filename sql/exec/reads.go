@@ -14,6 +14,7 @@ import (
 type read struct {
 	index *indexCodec
 	spans []spanSpec // nil: all
+	below bool       // with all that is interleaved in the rows of the spans
 }
 
 // reads notes that the program reads an index; spans are those of a scan, nil if they depend on rows.
@@ -32,7 +33,7 @@ func (b *builder) reads(c *indexCodec, of []opt.IndexSpan, spans []spanSpec) {
 			}
 		})
 	}
-	b.prog.reads = append(b.prog.reads, read{c, spans})
+	b.prog.reads = append(b.prog.reads, read{index: c, spans: spans})
 }
 
 // maxSpans bounds the spans that Spans returns for one scan; if it has more, one that contains them all takes their place.
@@ -54,6 +55,9 @@ func (p *Program) Spans(ctx context.Context, sctx *scalar.Context) []keys.Span {
 				all = true // the execution meets the error too, if it gets so far
 				break
 			}
+		}
+		if x.below {
+			withBelow(spans)
 		}
 		switch {
 		case all:

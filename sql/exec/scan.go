@@ -44,6 +44,18 @@ type indexScanOp struct {
 	recipe []byte
 	// followLock is the lock of these rows, as of the index join.
 	followLock opt.Locking
+	// lineage, if set, is the tables of an interleaved join, whose rows the scan reads together: those of the index and all below.
+	lineage lineage
+	// narrow: the spans are keys of rows, and of what is below them only that is read in which the second table's rows are.
+	narrow bool
+}
+
+// keep leaves out the rows that the scan does not want.
+func (o *indexScanOp) keep() txn.Filter {
+	if o.lineage != nil {
+		return o.lineage
+	}
+	return o.index.filter()
 }
 
 func (b *builder) indexScan(n *opt.IndexScan) (op, error) {
@@ -236,6 +248,9 @@ func (it *indexScanIter) open() error {
 		if o.filter != nil && !o.locks() {
 			it.size = max(it.size, filteredPage) // some will not pass
 		}
+		if o.lineage != nil {
+			it.size = max(it.size, firstPage) // others' rows are among them
+		}
 	case o.node.Limit > 0 && o.filter == nil:
 		it.size = int(min(o.node.Limit, 1<<20))
 	default:
@@ -264,6 +279,12 @@ func (it *indexScanIter) open() error {
 			return err
 		}
 	}
+	switch {
+	case o.narrow:
+		it.spans = o.lineage.narrow(it.spans)
+	case o.lineage != nil:
+		withBelow(it.spans)
+	}
 	if len(it.spans) > 1 {
 		it.spans = mergeSpans(it.spans)
 		if o.node.Reverse {
@@ -288,9 +309,9 @@ func (it *indexScanIter) open() error {
 		it.spans = it.spans[:0]
 		return nil
 	}
-	if o.eager && len(it.spans) > 1 {
+	if o.eager && len(it.spans) > 1 && o.lineage == nil {
 		defer it.holds(o.node.Locking.Held)()
-		lists, err := it.scanMany(it.spans, txn.ScanOptions{Reverse: o.node.Reverse, Lock: o.node.Locking.Strength, Wait: o.node.Locking.Wait, Filter: o.index.filter()})
+		lists, err := it.scanMany(it.spans, txn.ScanOptions{Reverse: o.node.Reverse, Lock: o.node.Locking.Strength, Wait: o.node.Locking.Wait, Filter: o.keep()})
 		if err != nil {
 			return err
 		}
@@ -529,6 +550,16 @@ func (it *indexScanIter) next() (types.Row, error) {
 	}
 }
 
+// skipTo has the scan go on at a key or behind it, after the entries that it has read already.
+func (it *indexScanIter) skipTo(k keys.Key) {
+	for len(it.spans) > 0 && !k.Less(it.spans[0].Stop()) {
+		it.spans = it.spans[1:]
+	}
+	if len(it.spans) > 0 && it.spans[0].Start.Less(k) {
+		it.spans[0].Start = k
+	}
+}
+
 // advance finds the next entry; no value means that there is none.
 func (it *indexScanIter) advance() (keys.Key, []byte, error) {
 	lock := it.o.node.Locking
@@ -577,8 +608,17 @@ func (it *indexScanIter) advance() (keys.Key, []byte, error) {
 		if len(it.spans) == 0 {
 			return nil, nil, nil
 		}
+		if it.o.eager && it.o.lineage != nil && len(it.spans) > 1 {
+			n := min(len(it.spans), lookupBatch)
+			lists, err := it.scanMany(it.spans[:n], txn.ScanOptions{Filter: it.o.keep()})
+			if err != nil {
+				return nil, nil, err
+			}
+			it.lists, it.spans = lists, it.spans[n:]
+			continue
+		}
 		o := txn.ScanOptions{Span: it.spans[0], Reverse: it.o.node.Reverse, Lock: lock.Strength, Wait: lock.Wait,
-			MaxRows: int64(it.size), TargetBytes: pageBytes, Filter: it.o.index.filter()}
+			MaxRows: int64(it.size), TargetBytes: pageBytes, Filter: it.o.keep()}
 		if it.size > 0 && !it.o.locks() {
 			it.size *= 4
 			if it.size > 1<<16 {

@@ -258,6 +258,35 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 		filter("filter", n.On)
 		input(n.Left)
 		input(n.Right)
+	case *InterleavedJoin:
+		name = "interleaved join"
+		for i := range n.Tables {
+			t := &n.Tables[i]
+			if i > 0 {
+				name += ","
+			}
+			if t.Kind != InnerJoin {
+				name += " (" + t.Kind.String() + ")"
+			}
+			name += " " + t.Table.Name
+		}
+		switch {
+		case n.Spans != nil:
+			add("spans", x.spans(n.Spans))
+		case n.SoftLimit > 0:
+			add("spans", "ALL")
+		default:
+			add("spans", "FULL SCAN")
+		}
+		if n.Narrow {
+			add("passes over", "other tables in "+n.Tables[0].Table.Name)
+		}
+		for i := range n.Tables {
+			filter("filter of "+n.Tables[i].Table.Name, n.Tables[i].On)
+		}
+		if n.SoftLimit > 0 {
+			add("limit hint", strconv.FormatInt(n.SoftLimit, 10))
+		}
 	case *NestedLoop:
 		switch {
 		case n.Apply:
@@ -436,6 +465,13 @@ func nodeExprs(n Node) []scalar.Expr {
 		out = n.On
 	case *MergeJoin:
 		out = n.On
+	case *InterleavedJoin:
+		for i := range n.Spans {
+			n.Spans[i].Exprs(func(e scalar.Expr) { out = append(out, e) })
+		}
+		for i := range n.Tables {
+			out = append(out, n.Tables[i].On...)
+		}
 	case *NestedLoop:
 		out = n.On
 	case *GroupNode:

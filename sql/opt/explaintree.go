@@ -101,6 +101,14 @@ func (x *explainer) tree(n Node, relationship string) *ExplainNode {
 	case *MergeJoin:
 		join("Merge Join", n.Kind)
 		names["on"] = "Merge Cond"
+	case *InterleavedJoin:
+		t.Type = "Interleaved Join"
+		of := make([]string, len(n.Tables))
+		for i := range n.Tables {
+			of[i] = n.Tables[i].Table.Name
+		}
+		list("Relation Names", strings.Join(of, ", "))
+		text("Index Name", n.Tables[0].Table.Primary().Name)
 	case *NestedLoop:
 		join("Nested Loop", n.Kind)
 	case *GroupNode:

@@ -59,6 +59,7 @@ func (s *search) join(r *Join) {
 		}
 	}
 	s.lookups(r)
+	s.interleaved(r)
 }
 
 // matchesOnce reports whether a row of the left side has one match at most.
@@ -349,12 +350,16 @@ func (s *search) lookupIndex(kind JoinKind, l, r, base *group, scan *Scan, ix *c
 	if locking {
 		locks = l.rows * perKey * costLock
 	}
+	foreign := 0.0
+	if ix.Primary && !single && t.SharesKeys() {
+		foreign = o.foreignCost(l.rows * o.foreignRows(t, c.spans, perKey, perKey/max(base.rows, 1)))
+	}
 	if covering {
 		a.setColumns(needed)
 		node := &LookupJoin{Kind: kind, Table: t, Index: ix, Spans: c.spans, Right: a.cols, Ordinals: a.ordinals, On: o.planExprs(rest),
 			Single: unique, Locking: scan.Locking, KeepOrder: true}
 		extra := far + o.lookupCost(l.rows*seeks, perKey/seeks, width) + l.rows*(perKey*costExpr*float64(len(rest))+costPass) + g.rows*costPass +
-			o.subqueryCost(rest, l.rows*perKey) + locks
+			o.subqueryCost(rest, l.rows*perKey) + locks + foreign
 		if near.remote != nil {
 			m := *node
 			m.Spans, m.Remote = near.local, near.remote

@@ -509,6 +509,11 @@ func (x *predictor) node(n Node) (sum trip) {
 		t := x.asks(n.Table, d, scanTrip(n, d, n.reads, n.width))
 		x.reads(d, n == x.replaced)
 		sum = sum.plus(t)
+	case *InterleavedJoin:
+		scan := n.scan()
+		d := r.distanceOf(scan.Table, scan.Index, scan.Spans)
+		x.reads(d, false)
+		sum = sum.plus(x.asks(scan.Table, d, scanTrip(scan, d, n.reads, n.width)))
 	case *IndexJoin:
 		var spans []IndexSpan
 		if s := scanBelow(n.Input); s != nil && s.Table == n.Table {

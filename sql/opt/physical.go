@@ -208,6 +208,40 @@ type MergeJoin struct {
 	On   []scalar.Expr
 }
 
+// InterleavedJoin reads spans of an index once, and from them the rows of a table and of others that are interleaved in it, each in the one before: it joins each with the one before by the
+// whole primary key of that. Cols are the tables', one after the other.
+type InterleavedJoin struct {
+	Base
+	Tables []InterleavedTable
+	// Spans are spans of the primary index of the first table; nil: all of it. All that is below the first table's rows in them is read too.
+	Spans []IndexSpan
+	// SoftLimit is an estimate of the entries after which the consumer has enough rows; zero: it takes all.
+	SoftLimit int64
+	// Together says that the spans are few rows, of which many are read at the same time.
+	Together bool
+	// Narrow says that the spans are rows of the first table by their keys, and that of what is below them only that is read among which the second table's rows are. It comes with Together.
+	Narrow bool
+	// reads is the estimated number of rows that are read, and width the bytes of one.
+	reads, width float64
+}
+
+// InterleavedTable is one of the tables of an InterleavedJoin.
+type InterleavedTable struct {
+	Table    *catalog.Table
+	Cols     []ColumnID
+	Ordinals []int
+	// Kind is how the table is joined with those before: inner or left, and the last one perhaps semi or anti, of which no columns leave. The first table is inner.
+	Kind JoinKind
+	// On are the conditions of a match apart from the keys, over the columns of the table and those before.
+	On []scalar.Expr
+}
+
+// scan is the scan of an interleaved join, as one of its first table.
+func (n *InterleavedJoin) scan() *IndexScan {
+	t := n.Tables[0].Table
+	return &IndexScan{Base: Base{Est: Estimate{Rows: n.reads}}, Table: t, Index: t.Primary(), Spans: n.Spans, SoftLimit: n.SoftLimit, Together: n.Together, reads: n.reads, width: n.width}
+}
+
 // NestedLoop joins by trying every pair; for Apply the right side is run again for each left row, with the left
 // row's columns as outer columns.
 type NestedLoop struct {

@@ -137,6 +137,9 @@ func (a *access) index(ix *catalog.Index, c constraint) {
 		width = 10 + 6*float64(len(ix.Columns)+len(ix.Stored))
 	}
 	startup, cost := o.scanCost(rows, width, spans)
+	if ix.Primary && !c.single && t.SharesKeys() {
+		cost += o.foreignCost(o.foreignRows(t, c.spans, rows, rows/max(a.in.rows, 1)))
+	}
 	keys := indexColumns(t, ix)
 	order := make([]OrderColumn, 0, len(keys))
 	for _, k := range keys {

@@ -47,6 +47,12 @@ func (x *Index) ascend(b []byte, n int) (rest []byte, ok bool) {
 	return b, true
 }
 
+// Below is the part of what is below a row of a table above, of so many columns, in which the index's keys are.
+func (x *Index) Below(row keys.Key, columns int) keys.Span {
+	k := keys.Key(x.descend(append(make([]byte, 0, len(row)+8), row...), columns))
+	return keys.Span{Start: k, End: k.PrefixEnd()}
+}
+
 // Mixed reports whether there may be rows of other tables in the index's spans.
 func (x *Index) Mixed() bool { return x.mixed }
 

@@ -21,29 +21,30 @@ import (
 
 // operators has, for each node of a plan, a statement that holds much in it, and how EXPLAIN calls the node.
 var operators = map[string]struct{ name, text string }{
-	"IndexScan":      {"scan t@", "SELECT a, s FROM t"},
-	"VirtualNode":    {"virtual table", "SELECT count(*) FROM pg_attribute a"},
-	"ValuesNode":     {"values", "SELECT length(x) FROM (VALUES (repeat('x', 300000)), (repeat('y', 300000))) v (x)"},
-	"FilterNode":     {"filter", "SELECT max(s) m FROM t GROUP BY a % 100 HAVING max(s) > '0' ORDER BY 1"},
-	"ProjectNode":    {"project", "SELECT s || repeat('x', 100000) IS NULL FROM t ORDER BY 1"},
-	"ProjectSetNode": {"project set", "SELECT count(*) FROM (SELECT generate_series(1, a % 10) FROM t) x"},
-	"IndexJoin":      {"index join", "SELECT a, s FROM t WHERE b = 7 ORDER BY a"},
-	"LookupJoin":     {"lookup join", "SELECT count(y.s) FROM few x JOIN t y ON x.a = y.a"},
-	"HashJoin":       {"hash join", "SELECT count(*), max(x.s), max(y.s) FROM $t x JOIN $t y ON x.s = y.s"},
-	"MergeJoin":      {"merge join", "SELECT count(*), max(x.s), max(y.s) FROM t x JOIN t y ON x.a = y.a"},
-	"NestedLoop":     {"nested loop", "SELECT count(*) FROM few x JOIN t y ON x.s < y.s"},
-	"GroupNode":      {"group", "SELECT s, count(*) FROM $t g GROUP BY s ORDER BY s LIMIT 3"},
-	"WindowNode":     {"window", "SELECT max(r) FROM (SELECT row_number() OVER (ORDER BY s) r, s FROM $t g) x"},
-	"DistinctNode":   {"distinct", "SELECT count(*) FROM (SELECT DISTINCT s FROM $t g) x"},
-	"SetOpNode":      {"intersect", "SELECT count(*) FROM (SELECT s FROM $t g INTERSECT SELECT s FROM $t h) x"},
-	"SortNode":       {"sort", "SELECT s FROM $t g ORDER BY s DESC OFFSET 1999"},
-	"LimitNode":      {"limit", "SELECT a, s FROM t ORDER BY a LIMIT 10"},
-	"WithNode":       {"with x", "WITH x AS MATERIALIZED (SELECT s FROM $t g) SELECT count(*) FROM x, few"},
-	"WithScanNode":   {"scan of with", "WITH RECURSIVE r (n, x) AS (SELECT 1, 'x' UNION ALL SELECT n + 1, x || x FROM r WHERE n < 15) SELECT max(length(x)) FROM r"},
-	"LocalitySearch": {"local first", "SELECT s FROM w WHERE a IN (1, 5)"},
-	"InsertNode":     {"insert", "INSERT INTO u SELECT a, s FROM t"},
-	"UpdateNode":     {"update", "UPDATE t SET s = s || 'x'"},
-	"DeleteNode":     {"delete", "DELETE FROM t RETURNING a"},
+	"IndexScan":       {"scan t@", "SELECT a, s FROM t"},
+	"VirtualNode":     {"virtual table", "SELECT count(*) FROM pg_attribute a"},
+	"ValuesNode":      {"values", "SELECT length(x) FROM (VALUES (repeat('x', 300000)), (repeat('y', 300000))) v (x)"},
+	"FilterNode":      {"filter", "SELECT max(s) m FROM t GROUP BY a % 100 HAVING max(s) > '0' ORDER BY 1"},
+	"ProjectNode":     {"project", "SELECT s || repeat('x', 100000) IS NULL FROM t ORDER BY 1"},
+	"ProjectSetNode":  {"project set", "SELECT count(*) FROM (SELECT generate_series(1, a % 10) FROM t) x"},
+	"IndexJoin":       {"index join", "SELECT a, s FROM t WHERE b = 7 ORDER BY a"},
+	"LookupJoin":      {"lookup join", "SELECT count(y.s) FROM few x JOIN t y ON x.a = y.a"},
+	"HashJoin":        {"hash join", "SELECT count(*), max(x.s), max(y.s) FROM $t x JOIN $t y ON x.s = y.s"},
+	"MergeJoin":       {"merge join", "SELECT count(*), max(x.s), max(y.s) FROM t x JOIN t y ON x.a = y.a"},
+	"InterleavedJoin": {"interleaved join", "SELECT count(*), max(h.s), max(i.s) FROM h JOIN i ON h.a = i.a"},
+	"NestedLoop":      {"nested loop", "SELECT count(*) FROM few x JOIN t y ON x.s < y.s"},
+	"GroupNode":       {"group", "SELECT s, count(*) FROM $t g GROUP BY s ORDER BY s LIMIT 3"},
+	"WindowNode":      {"window", "SELECT max(r) FROM (SELECT row_number() OVER (ORDER BY s) r, s FROM $t g) x"},
+	"DistinctNode":    {"distinct", "SELECT count(*) FROM (SELECT DISTINCT s FROM $t g) x"},
+	"SetOpNode":       {"intersect", "SELECT count(*) FROM (SELECT s FROM $t g INTERSECT SELECT s FROM $t h) x"},
+	"SortNode":        {"sort", "SELECT s FROM $t g ORDER BY s DESC OFFSET 1999"},
+	"LimitNode":       {"limit", "SELECT a, s FROM t ORDER BY a LIMIT 10"},
+	"WithNode":        {"with x", "WITH x AS MATERIALIZED (SELECT s FROM $t g) SELECT count(*) FROM x, few"},
+	"WithScanNode":    {"scan of with", "WITH RECURSIVE r (n, x) AS (SELECT 1, 'x' UNION ALL SELECT n + 1, x || x FROM r WHERE n < 15) SELECT max(length(x)) FROM r"},
+	"LocalitySearch":  {"local first", "SELECT s FROM w WHERE a IN (1, 5)"},
+	"InsertNode":      {"insert", "INSERT INTO u SELECT a, s FROM t"},
+	"UpdateNode":      {"update", "UPDATE t SET s = s || 'x'"},
+	"DeleteNode":      {"delete", "DELETE FROM t RETURNING a"},
 }
 
 // holding are the nodes that hold a megabyte by themselves: no other node of their statement does.
@@ -67,10 +68,13 @@ func TestOperatorsKeepToTheirMemory(t *testing.T) {
 		root.Must("ALTER DATABASE defaultdb PRIMARY REGION us; ALTER DATABASE defaultdb ADD REGION eu")
 		root.Must("CREATE TABLE w (a INT PRIMARY KEY, s TEXT) LOCALITY REGIONAL BY ROW; INSERT INTO w VALUES (1, 'x'), (5, 'y')")
 		root.Must("CREATE TABLE t (a INT PRIMARY KEY, b INT, s TEXT); CREATE INDEX ON t (b); CREATE TABLE u (a INT PRIMARY KEY, s TEXT)")
+		root.Must("CREATE TABLE h (a INT PRIMARY KEY, s TEXT)")
+		root.Must("CREATE TABLE i (a INT, b INT, s TEXT, PRIMARY KEY (a, b)) INTERLEAVE IN PARENT h ON DELETE CASCADE")
+		root.Must("INSERT INTO h SELECT i, repeat('h', 5000) FROM generate_series(1, 100) i; INSERT INTO i SELECT i % 100 + 1, i, i || repeat('s', 500) FROM generate_series(1, 2000) i")
 		root.Must("INSERT INTO t SELECT i, i % 50, i || repeat('s', 500) FROM generate_series(1, 2000) i")
 		root.Must("CREATE TABLE few (a INT PRIMARY KEY, s TEXT); INSERT INTO few VALUES (1, 'x'), (5, 'y')")
 		time.Sleep(time.Minute) // ANALYZE reads a moment ago
-		root.Must("ANALYZE t; ANALYZE few")
+		root.Must("ANALYZE t; ANALYZE few; ANALYZE h; ANALYZE i")
 		time.Sleep(time.Minute)
 		defer root.Close()
 		refused, answered := 0, 0

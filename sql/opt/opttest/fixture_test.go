@@ -40,8 +40,10 @@ type db struct {
 	perturb  func(float64) float64
 	joins    int
 	params   []types.Datum
-	read     int // keys that statements looked at
-	found    int // values that GetFound has found
+	read     int   // keys that statements looked at
+	found    int   // values that GetFound has found
+	page     int64 // of scans, if not zero
+	scans    int   // pages that were read
 	gateway  string
 	far      []far
 }
@@ -250,6 +252,10 @@ func (d *db) createTable(c *bind.CreateTable) error {
 	}
 	for _, ix := range c.Indexes {
 		t.Indexes = append(t.Indexes, d.index(t, ix))
+	}
+	if c.Parent != nil { // without a foreign key: a row may have no parent
+		t.Interleave = &catalog.Interleave{Ancestors: c.Parent.AsAncestors()}
+		c.Parent.Shared, c.Parent.Interleaved = true, append(c.Parent.Interleaved, t.ID)
 	}
 	d.tables[t.Name] = t
 	return nil
@@ -484,7 +490,32 @@ func (s *store) GetMany(_ context.Context, ks []keys.Key, _ kv.LockStrength, _ k
 	return out, nil
 }
 
+// Scan drops the rows that a filter does not want, and passes over parts without any.
 func (s *store) Scan(_ context.Context, o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
+	if n := s.db.page; n > 0 && (o.MaxRows == 0 || o.MaxRows > n) {
+		o.MaxRows = n
+	}
+	rows, rest, err := s.scan(o)
+	if o.Filter == nil || len(rows) == 0 || err != nil {
+		return rows, rest, err
+	}
+	if last := rows[len(rows)-1].Key; rest != nil && !o.Filter.Owns(last) {
+		if after := o.Filter.After(last); !o.Reverse && rest.Start.Less(after) {
+			rest.Start = after
+		}
+		if before := o.Filter.Before(last); o.Reverse && before.Less(rest.End) {
+			rest.End = before
+		}
+		if !rest.Start.Less(rest.End) {
+			rest = nil
+		}
+	}
+	rows = slices.DeleteFunc(rows, func(p kv.KeyValue) bool { return !o.Filter.Owns(p.Key) })
+	return rows, rest, nil
+}
+
+func (s *store) scan(o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
+	s.db.scans++
 	all := s.keys()
 	from, to := sort.SearchStrings(all, string(o.Span.Start)), sort.SearchStrings(all, string(o.Span.Stop()))
 	var rows []kv.KeyValue
@@ -509,8 +540,13 @@ func (s *store) Scan(_ context.Context, o txn.ScanOptions) ([]kv.KeyValue, *keys
 func (s *store) ScanMany(ctx context.Context, spans []keys.Span, o txn.ScanOptions) ([][]kv.KeyValue, error) {
 	out := make([][]kv.KeyValue, len(spans))
 	for i, sp := range spans {
-		o.Span, o.MaxRows = sp, 0
-		out[i], _, _ = s.Scan(ctx, o)
+		o.MaxRows = 0
+		for rest := &sp; rest != nil; {
+			var rows []kv.KeyValue
+			o.Span = *rest
+			rows, rest, _ = s.Scan(ctx, o)
+			out[i] = append(out[i], rows...)
+		}
 	}
 	return out, nil
 }
