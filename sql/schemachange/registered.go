@@ -18,7 +18,7 @@ import (
 //
 //	schemachange.SC14 (I7): A write with the version before comes before all reads and writes with the next one, so neither leaves behind what the other does not know. A
 //	    read with the version before finds an index complete as long as its timestamp is before the next one: where snapshots may move up while they are used (of
-//	    transactions that are not externally consistent), an index or a column is dropped in steps, as ever. What was dropped stays until no transaction uses the version before.
+//	    transactions that are not externally consistent), an index or a column is dropped in steps, as ever. The data of a dropped part stays until no transaction uses the version before.
 func atOnce(cat *lease.Txn, t *catalog.Table) {
 	registers, exact := cat.Registers()
 	if !registers {

@@ -16,7 +16,7 @@
 //	/Table/6/2/<table>                      number of rows that were changed since
 //	/Table/6/3/1                            the node that collects statistics without having been asked, and until when
 //	/Table/7/1/<node>                       the node's tenure: how long it may use its snapshot
-//	/Table/7/2/<id>                         a version that has been published, but that some node may not use yet
+//	/Table/7/2/<id>                         a version that has been published, but that some node may not use yet, or that is registered for a time
 //	/Table/7/3/<table>/<version>            the version is frozen: by which transaction
 //	/Table/<table>/0                        never written; its lock is that of the whole table
 //
@@ -59,6 +59,8 @@
 //	               wait: no transaction on any node uses the earlier version
 //	               /Table/7/2 rows removed (not waited for)
 //	               functions registered with AfterCommit: backfills
+//
+// A version of a table that is externally consistent is published at a registered time instead: register.go (lease.L15 to lease.L18).
 //
 // Nodes that a notification did not reach read /Table/7/2 every PollInterval, and publish the versions that they use in their tenure row. A
 // publisher that died leaves its row; after a while any node completes the change.
