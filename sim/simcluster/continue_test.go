@@ -19,7 +19,7 @@ import (
 // The replica that serves the pages ends in the middle.
 
 const (
-	continueRows  = 4000
+	continueRows  = 3000
 	continueBytes = 1600 // of each row, so that a page of a megabyte has about 650 rows
 	gatewayNode   = 4    // in europe-west1, without a replica
 	nearNode      = 2    // in europe-west1

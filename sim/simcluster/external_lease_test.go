@@ -129,14 +129,20 @@ func TestAbdication(t *testing.T) {
 				for _, writes := range []bool{false, true} {
 					conns[writes] = connectTo(t, c, map[bool]int{false: reader, true: 1}[writes], "d")
 				}
+				key := append(tableKey(t, conns[false], "a"), 0xfe) // behind its rows
 				exec(t, conns[false], "BEGIN READ ONLY")
 				before := one(t, conns[false], "SELECT v FROM a WHERE id = 1")
-				if err := c.TransferLeases(ctx, 1); err != nil {
+				begin := time.Now()
+				if err := c.TransferLease(ctx, key, 1); err != nil {
 					t.Fatal(err)
 				}
+				moved := time.Since(begin)
 				exec(t, conns[true], "UPDATE a SET v = v + 1 WHERE id = 1")
 				after := one(t, conns[false], "SELECT v FROM a WHERE id = 1")
 				exec(t, conns[false], "COMMIT")
+				if most := 300 * time.Millisecond; moved > most {
+					t.Errorf("the transfer took %v, what was read is not ahead of the writer's time any more", moved)
+				}
 				if before != after {
 					t.Errorf("a read-only transaction has read %d, and %d after the lease moved", before, after)
 				}
