@@ -18,10 +18,10 @@ import (
 // mistakes.
 
 // threeRegionsExternal is an externally consistent database over three regions with two tables of one row, whose leaseholder is node 0, the fastest clock. Node 1 has the slowest.
-func threeRegionsExternal(t *testing.T) *simcluster.Cluster {
+func threeRegionsExternal(t *testing.T, maxOffset time.Duration) *simcluster.Cluster {
 	t.Helper()
-	const offset = 190 * time.Millisecond // of 500: two fifths, less than what stops a node
-	c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, Log: logTo()})
+	offset := maxOffset * 19 / 50 // two fifths, less than what stops a node
+	c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, MaxOffset: maxOffset, Log: logTo()})
 	replicated(t, c, 3)
 	for i := range c.Len() {
 		c.Node(i).Store().PauseQueues(true)
@@ -59,7 +59,7 @@ func TestReadLocks(t *testing.T) {
 		t.Run("lease_"+end, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				c := threeRegionsExternal(t)
+				c := threeRegionsExternal(t, 500*time.Millisecond)
 				ctx := context.Background()
 				reader, writer := connectTo(t, c, 2, "d"), connectTo(t, c, 1, "d")
 				exec(t, reader, "SET transaction_replay = off")
@@ -121,7 +121,7 @@ func TestAbdication(t *testing.T) {
 		t.Run(fmt.Sprintf("reader=n%d", reader+1), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				c := threeRegionsExternal(t)
+				c := threeRegionsExternal(t, 500*time.Millisecond)
 				ctx := context.Background()
 				c.Machines[2].Clock.SetOffset(190 * time.Millisecond)
 				time.Sleep(5 * time.Second)
@@ -159,7 +159,7 @@ func TestAbdication(t *testing.T) {
 func TestReadNearPrepared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := threeRegionsExternal(t)
+		c := threeRegionsExternal(t, 5*time.Millisecond) // the answer does not wait until the intents are gone
 		near := connectTo(t, c, 0, "d")
 		far := []*pgx.Conn{connectTo(t, c, 1, "d"), connectTo(t, c, 2, "d")}
 		for i := range 6 {
@@ -177,6 +177,37 @@ func TestReadNearPrepared(t *testing.T) {
 				}
 			}
 			time.Sleep(time.Second)
+		}
+	})
+}
+
+// TestPromiseAwaitsWrites (closedts.CT1, leader.P29): a promise is made when no write at or below its time is in flight. The writes are so, on their way to the quorum, when a replica far away asks for the promise;
+// its reader reads above them, and goes on to see what it has seen.
+func TestPromiseAwaitsWrites(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := threeRegionsExternal(t, 500*time.Millisecond)
+		ctx := context.Background()
+		c.Machines[2].Clock.SetOffset(190 * time.Millisecond)
+		near, far := connectTo(t, c, 0, "d"), connectTo(t, c, 2, "d")
+		time.Sleep(5 * time.Second)
+		for ago := time.Duration(0); ago < 80*time.Millisecond; ago += 10 * time.Millisecond {
+			written := make(chan error, 1)
+			go func() {
+				_, err := near.Exec(ctx, "UPDATE a SET v = v + 1 WHERE id = 1")
+				written <- err
+			}()
+			time.Sleep(ago)
+			exec(t, far, "BEGIN READ ONLY")
+			first := one(t, far, "SELECT v FROM a WHERE id = 1")
+			if err := <-written; err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			if again := one(t, far, "SELECT v FROM a WHERE id = 1"); again != first {
+				t.Errorf("a read-only transaction that began %v after an UPDATE has read %d, and then %d", ago, first, again)
+			}
+			exec(t, far, "COMMIT")
 		}
 	})
 }
