@@ -14,7 +14,7 @@ import (
 	"meridian/sim/simcluster"
 )
 
-// What external consistency asks of leaseholders and replicas, each in one interleaving that shows its absence at once. docs/decisions/0017-external-consistency.md has the table of
+// The duties of leaseholders and replicas for external consistency, each in one interleaving that shows its absence at once. docs/decisions/0017-external-consistency.md has the table of
 // mistakes.
 
 // threeRegionsExternal is an externally consistent database over three regions with two tables of one row, whose leaseholder is node 0, the fastest clock. Node 1 has the slowest.
