@@ -267,7 +267,7 @@ func appendResponse(b []byte, r Response) []byte {
 	case *AdminSetProtocolResponse:
 		return descriptorField(b, 1, &r.Desc)
 	case *CloseResponse:
-		return wire.Uint(b, 1, r.Index)
+		return wire.Uint(wire.Uint(b, 1, r.Index), 2, uint64(r.Range))
 	case *NegotiateResponse:
 		return wire.Timestamp(wire.Bool(wire.Timestamp(b, 1, r.Timestamp), 2, r.Intent), 3, r.Closed)
 	case *SubsumeResponse:
@@ -581,6 +581,8 @@ func readCloseResponse(r *wire.Reader, q *CloseResponse) {
 		switch r.Field() {
 		case 1:
 			q.Index = r.Uint()
+		case 2:
+			q.Range = RangeID(r.Uint())
 		default:
 			r.Skip()
 		}

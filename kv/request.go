@@ -708,8 +708,12 @@ type CloseRequest struct {
 	At  clock.Timestamp
 }
 
-// CloseResponse answers it: a replica that has applied the range's log up to Index has everything at or below At.
-type CloseResponse struct{ Index uint64 }
+// CloseResponse answers it: a replica of the range that has applied the log up to Index has everything at or below At. Range is the one that has promised: after a split it may be another one
+// than that of which the asking node has a replica. An earlier binary does not name it.
+type CloseResponse struct {
+	Index uint64
+	Range RangeID
+}
 
 // EmptyResponse answers requests that have nothing to say.
 type EmptyResponse struct{}

@@ -7,6 +7,7 @@ import (
 	"meridian/clock"
 	"meridian/cluster"
 	"meridian/kv"
+	"meridian/transport"
 )
 
 // Stale reads: at a timestamp that the client chose, which any replica may serve that has closed it (I6).
@@ -25,10 +26,7 @@ const behindFor = 500 * time.Millisecond
 // nearer ones can't serve it.
 func (s *Sender) sendNearest(ctx context.Context, b *kv.Batch, e *entry, st *sendState) (r *kv.BatchResponse, err error, served bool) {
 	s.metrics.Stale.Add(1)
-	at := b.Timestamp
-	if b.Txn != nil {
-		at = b.Txn.ReadTimestamp
-	}
+	at := readAt(b)
 	asks := b.MayWait > 0
 	if !asks && s.o.Clock.Wall().UnixNano()-at.Wall < int64(s.o.ClosedLag) {
 		return nil, nil, false // no replica closes the present
@@ -49,7 +47,7 @@ func (s *Sender) sendNearest(ctx context.Context, b *kv.Batch, e *entry, st *sen
 		if asks && !s.muchNearer(node, e.leaseholder()) {
 			return nil, nil, false
 		}
-		r, err, fault := s.call(ctx, node, b, e)
+		r, err, fault := s.callElsewhere(ctx, node, b, e)
 		if fault != nil {
 			s.metrics.Unreachable.Add(1)
 			s.o.Probes.Reached("route: nearest replica not reached")
@@ -73,6 +71,22 @@ func (s *Sender) sendNearest(ctx context.Context, b *kv.Batch, e *entry, st *sen
 		}
 	}
 	return nil, nil, false
+}
+
+// readAt is the timestamp of a stale batch.
+func readAt(b *kv.Batch) clock.Timestamp {
+	if b.Txn != nil {
+		return b.Txn.ReadTimestamp
+	}
+	return b.Timestamp
+}
+
+// callElsewhere is call for a read that other replicas could serve as well: a node whose link is missing costs no search for a path to it.
+func (s *Sender) callElsewhere(ctx context.Context, node kv.NodeID, b *kv.Batch, e *entry) (r *kv.BatchResponse, err, fault error) {
+	if node != s.o.NodeID() {
+		ctx = transport.Elsewhere(ctx)
+	}
+	return s.call(ctx, node, b, e)
 }
 
 // muchNearer reports whether a replica that has to ask the leaseholder before it can serve is worth the way: the next reads at the same time need not leave for the leaseholder.

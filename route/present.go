@@ -35,7 +35,7 @@ func (s *Sender) sendPresent(ctx context.Context, b *kv.Batch, e *entry, st *sen
 	}
 	s.metrics.Present.Add(1)
 	b.MayWait = s.patienceWith(node, e.leaseholder())
-	r, err, fault := s.call(ctx, node, b, e)
+	r, err, fault := s.callElsewhere(ctx, node, b, e)
 	if fault != nil {
 		s.metrics.Unreachable.Add(1)
 		if ctx.Err() != nil {

@@ -3,11 +3,23 @@ package route
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"meridian/kv"
 )
 
-// Batches of protocols that are not the leader's: they go to the nearest replica, to one by its number, or to all voters.
+// Batches of protocols that are not the leader's: they go to the nearest replica, to one by its number, or to all voters. So do stale reads at a timestamp on which the
+// nearest replicas have agreed.
+//
+//	route.RO8 (I6; Spanner §4.2.2): A stale read whose replica is lost goes on at the next one, with the timestamp and the key that it has reached. That replica has not
+//	    promised to have closed the timestamp: it may ask the leaseholder, and wait for lostWait, and then the next one is asked.
+
+const (
+	// lostWait is for how long a replica that takes a lost one's place may wait until it can serve a read: the longest round trip, and what it lags.
+	lostWait = time.Second
+	// laggingAfterLoss is how long one that could not gets no such reads.
+	laggingAfterLoss = 5 * time.Second
+)
 
 // learn caches the descriptor in an answer of another protocol or generation. It reports whether that was new.
 func (s *Sender) learn(err error) bool {
@@ -39,12 +51,35 @@ func (s *Sender) sendTarget(ctx context.Context, b *kv.Batch, e *entry, st *send
 		s.evict(e) // the sender may know more than the cache
 		return nil, st.wrap(&kv.RangeNotFoundError{Range: e.desc.ID})
 	}
+	var (
+		lost    bool  // a nearer replica was not reached, or is gone
+		lagging error // of one that took its place
+	)
+	stale := b.Consistency == kv.Stale
+	if stale {
+		defer func(was time.Duration) { b.MayWait = was }(b.MayWait)
+	}
 	for _, node := range s.order(e) {
+		if lost && stale {
+			if e.isBehind(node, readAt(b), s.o.Host.Clock.Monotonic()) {
+				lagging = &kv.NotClosedError{Range: e.desc.ID, Closed: e.behind.Load().closed}
+				continue
+			}
+			b.MayWait = lostWait // route.RO8
+		}
 		resp, err := s.askNode(ctx, node, b, e)
 		switch x := root(err).(type) {
 		case nil:
 			s.metrics.Nearest.Add(1)
 			return resp, nil
+		case *kv.NotClosedError:
+			if !lost || !stale || x.Intent {
+				return resp, st.wrap(err)
+			}
+			s.metrics.NotClosed.Add(1)
+			s.o.Probes.Reached("route: the replica that takes a lost one's place has not closed a timestamp")
+			e.behind.Store(&behind{node, x.Closed, s.o.Host.Clock.Monotonic() + laggingAfterLoss})
+			lagging = err
 		case *kv.RangeMismatchError:
 			st.last = err
 			return nil, errReroute
@@ -54,10 +89,13 @@ func (s *Sender) sendTarget(ctx context.Context, b *kv.Batch, e *entry, st *send
 			}
 			st.last = err // the replica is behind
 		case *kv.RangeNotFoundError, *kv.UnavailableError, *kv.NotLeaseholderError:
-			st.last = err // the latter is of a stale read whose replica has just lost the lease
+			st.last, lost = err, true // the latter is of a stale read whose replica has just lost the lease
 		default:
 			return resp, st.wrap(err)
 		}
+	}
+	if lagging != nil {
+		return nil, st.wrap(lagging)
 	}
 	s.metrics.Unserved.Add(1)
 	if err := s.pause(ctx, st); err != nil {
@@ -70,7 +108,11 @@ func (s *Sender) sendTarget(ctx context.Context, b *kv.Batch, e *entry, st *send
 // askNode sends a batch to one node. A node that can't be reached counts as one that can't serve: requests of these protocols may be
 // carried out twice, so it does not matter whether this one was (kv.GenerationError).
 func (s *Sender) askNode(ctx context.Context, node kv.NodeID, b *kv.Batch, e *entry) (*kv.BatchResponse, error) {
-	resp, err, fault := s.call(ctx, node, b, e)
+	call := s.call
+	if b.Protocol == kv.Leader && b.Target.Kind != kv.TargetReplica {
+		call = s.callElsewhere // a stale read, or a negotiation
+	}
+	resp, err, fault := call(ctx, node, b, e)
 	if fault != nil {
 		return nil, s.unreached(ctx, fault)
 	}

@@ -30,7 +30,8 @@
 // # Failure
 //
 //	transport.T1: A call to a peer that is known to be down, and that no path leads to, fails immediately with *UnreachableError; in the
-//	    background the peer is dialled again, with backoff up to a cap, for as long as it can be resolved.
+//	    background the peer is dialled again, with backoff up to a cap, for as long as it can be resolved. Whether a path leads to it takes a search,
+//	    for which a call waits, unless another node could answer it as well (Elsewhere).
 //	transport.T2: *UnreachableError.Sent is false only if no byte of the request left this node. Otherwise the peer may have executed it,
 //	    and the caller has to report "outcome unknown" if the call was not idempotent.
 //	transport.T3: Silence is noticed within three seconds, because writes are to resume in three (docs/replication.md): a link that heard nothing for

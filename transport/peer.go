@@ -93,6 +93,15 @@ func (p *peer) reach(ctx context.Context, bytes int) (*link, []kv.NodeID, error)
 	return p.find(ctx, p.t.detour(p.key.node))
 }
 
+// elsewhereKey marks the contexts of Elsewhere.
+type elsewhereKey struct{}
+
+// Elsewhere returns a context for calls that another node could answer as well: if the link is missing they do not wait for the search for a path, which asks all nodes,
+// and takes as long as the farthest one (transport.T1).
+func Elsewhere(ctx context.Context) context.Context {
+	return context.WithValue(ctx, elsewhereKey{}, true)
+}
+
 // find waits for a link, or for a path if d is not nil. It does not wait for a peer that is known to be down and that no path
 // leads to; whether one does takes a round trip to find out, once.
 func (p *peer) find(ctx context.Context, d *detour) (*link, []kv.NodeID, error) {
@@ -125,7 +134,9 @@ func (p *peer) find(ctx context.Context, d *detour) (*link, []kv.NodeID, error) 
 			}
 			switch sought = changed; {
 			case seeking:
-				err = nil
+				if ctx.Value(elsewhereKey{}) == nil {
+					err = nil
+				}
 			case vain && err == nil:
 				// An attempt is under way, and has been for a while, or those of other classes have failed.
 				if err = p.t.failure(p.key.node); err == nil {

@@ -15,7 +15,7 @@ import (
 // from then on. It costs one message to the leaseholder, and further reads at that time none.
 //
 //	leader.P29 (I6): a promise on demand is one of the side transport's: the leaseholder closes what its lease covers, when no write at or below is in flight, and the index that it
-//	    names is read afterwards (closedts.CT1 to closedts.CT3).
+//	    names is read afterwards (closedts.CT1 to closedts.CT3). It is one of the range that it names: a key may have another range than the replica that asks knows.
 
 const (
 	// promisePause is how often a promise is tried again that writes in flight prevent, and how often a replica looks whether it has applied them.
@@ -48,7 +48,7 @@ func (p *Participant) promise(ctx context.Context, b *kv.Batch, r *kv.CloseReque
 		case err != nil:
 			return nil, err
 		case ok:
-			return &kv.BatchResponse{Now: p.o.Clock.Now(), Responses: []kv.Response{&kv.CloseResponse{Index: index}}}, nil
+			return &kv.BatchResponse{Now: p.o.Clock.Now(), Responses: []kv.Response{&kv.CloseResponse{Index: index, Range: p.r.RangeID()}}}, nil
 		case clk.Monotonic()-begin > promisePatience:
 			return nil, &kv.NotClosedError{Range: p.r.RangeID(), Closed: p.r.Closer().Closed()}
 		}
@@ -77,8 +77,8 @@ func (p *Participant) obtain(ctx context.Context, b *kv.Batch, at clock.Timestam
 		return false
 	}
 	one, ok := resp.Responses[0].(*kv.CloseResponse)
-	if !ok {
-		return false
+	if !ok || one.Range != p.r.RangeID() {
+		return false // the key is another range's now, and this replica has not applied the split or merge yet
 	}
 	p.o.Metrics.Promises.Add(1)
 	told := closedts.Promise{Range: p.r.RangeID(), Closed: to, Index: one.Index}

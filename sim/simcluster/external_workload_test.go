@@ -58,8 +58,13 @@ type externalWorkload struct {
 	behind bool
 	// masters are time masters from which the nodes have their time; zero: from their machines' clocks. One of them lies, and machines' clocks step (unsettle).
 	masters int
-	// drifts has the clock of a node run away, by more than a daemon takes into account; left says that the node has stopped then.
-	drifts, left bool
+	// drifts has the clock of a node run away, by more than a daemon takes into account.
+	drifts bool
+	// all has all faults at the same time: those of faults and further kinds of them, masters that step or are cut off, and reads with a bound of staleness. far has clocks of nodes
+	// step beyond the bound, too.
+	all, far bool
+	// left counts nodes that have stopped themselves, as one does that knows its clock to be wrong.
+	left int
 	// only names the kinds of transactions, with spaces between; empty: all.
 	only    string
 	clients int
@@ -201,7 +206,7 @@ func (w *externalWorkload) outcome(err error) (history.Outcome, string) {
 	}
 	note := pg.Code + " " + pg.Message
 	switch pg.Code {
-	case "40001", "40P01", "55P03", "57P03":
+	case "40001", "40P01", "55P03", "57P03", "XCUBS": // the last one: a query after the one that has agreed, with nearest_only
 		return history.Failed, note
 	case "40003", "57P01", "57014":
 		return history.Unknown, note
@@ -328,6 +333,34 @@ func (cl *externalClient) past() {
 	cl.snapshot(time.Now().Add(-ago), cl.some(2+cl.dice.IntN(5)))
 }
 
+// bounded is a snapshot of a time on which the replicas near the gateway agree.
+func (cl *externalClient) bounded() {
+	var at time.Time
+	bound := "with_max_staleness('20s')"
+	if cl.dice.IntN(4) == 0 {
+		bound = "with_max_staleness('20s', true)"
+	}
+	ids := cl.some(2 + cl.dice.IntN(5))
+	t := cl.txn(cl.gateway(), "AS OF SYSTEM TIME "+bound, false, func(ctx context.Context, conn *pgx.Conn, t *history.Txn) error {
+		for _, id := range ids {
+			if err := cl.read(ctx, conn, t, id, ""); err != nil {
+				return err
+			}
+		}
+		var s string
+		if err := conn.QueryRow(ctx, "SELECT cluster_logical_timestamp()::text").Scan(&s); err != nil {
+			return err
+		}
+		wall, _, _ := strings.Cut(s, ".")
+		n, err := strconv.ParseInt(wall, 10, 64)
+		at = time.Unix(0, n)
+		return err
+	})
+	if t != nil && !at.IsZero() {
+		cl.w.placed(t, at)
+	}
+}
+
 func (cl *externalClient) snapshot(at time.Time, ids []int) {
 	t := cl.txn(cl.gateway(), "AS OF SYSTEM TIME '"+strconv.FormatInt(at.UnixNano(), 10)+"'", false, func(ctx context.Context, conn *pgx.Conn, t *history.Txn) error {
 		for _, id := range ids {
@@ -337,16 +370,20 @@ func (cl *externalClient) snapshot(at time.Time, ids []int) {
 		}
 		return nil
 	})
-	if t == nil {
-		return
+	if t != nil {
+		cl.w.placed(t, at)
 	}
-	t.Note = fmt.Sprintf("%sas of %s ", t.Note, at.Sub(cl.w.begun))
-	if !cl.w.moments {
+}
+
+// placed says that a transaction has read what was there at a moment.
+func (w *externalWorkload) placed(t *history.Txn, at time.Time) {
+	t.Note = fmt.Sprintf("%sas of %s ", t.Note, at.Sub(w.begun))
+	if !w.moments {
 		t.Past = true
 		return
 	}
 	// Between what returned, and what was called, within this nanosecond: neither is in the order of time for the timestamps.
-	place := cl.w.placeOf(at.Sub(cl.w.begun)) + 1<<placeBits - 1
+	place := w.placeOf(at.Sub(w.begun)) + 1<<placeBits - 1
 	t.Call, t.Return = place, place
 }
 
@@ -472,7 +509,11 @@ func (w *externalWorkload) run(t *testing.T) {
 			clocks[i] = -w.skew()
 		}
 		m.Clock.SetOffset(clocks[i])
-		m.Clock.SetDrift(float64(dice.IntN(101) - 50))
+		drift := float64(dice.IntN(101) - 50)
+		if w.all && w.masters > 0 {
+			drift *= 3 // less than clock.Drift
+		}
+		m.Clock.SetDrift(drift)
 	}
 	w.note("clocks %v", clocks)
 	if w.behind {
@@ -487,6 +528,7 @@ func (w *externalWorkload) run(t *testing.T) {
 	w.begun = time.Now()
 	stop := make(chan struct{})
 	var all sync.WaitGroup
+	all.Go(func() { w.watch(stop) })
 	for id := range w.clients {
 		cl, third := w.client(2*id+1), w.client(2*id+2)
 		all.Go(func() {
@@ -509,9 +551,9 @@ func (w *externalWorkload) run(t *testing.T) {
 		all.Go(func() { w.leases(rand.New(rand.NewPCG(w.seed, 0x1ea5e)), stop) })
 		target := c.Target(w.seed)
 		w.plan = fault.Generate(w.seed, fault.Options{Nodes: c.Names(), Duration: w.lasting, Every: 1500 * time.Millisecond, Lasting: 3 * time.Second,
-			Kinds: []fault.Kind{fault.Crash, fault.PowerOff, fault.Isolate, fault.Cut, fault.CutOneWay, fault.Slow, fault.Reset, fault.Skew, fault.Behind, fault.Pause},
+			Kinds: w.kinds(),
 			// An error of a clock is repaired by putting the clock right.
-			MaxSkew: w.skew() - 10*time.Millisecond})
+			MaxSkew: w.skew() - 10*time.Millisecond, FarSkew: w.maxOffset * 6 / 5})
 		if err := fault.Run(context.Background(), c.Machines[0].Clock, w.plan, target, nil); err != nil {
 			t.Errorf("the plan stopped: %v", err)
 		}
@@ -520,14 +562,23 @@ func (w *externalWorkload) run(t *testing.T) {
 			t.Errorf("healing: %v", err)
 		}
 		time.Sleep(5 * time.Second)
+		for range 90 { // a node that has crashed has the time anew, and notices its drift at the second poll after that
+			if !w.drifts || w.hasLeft() {
+				break
+			}
+			time.Sleep(time.Second)
+		}
 	} else {
 		time.Sleep(w.lasting)
 	}
 	close(stop)
 	all.Wait()
 	if i := w.homes[2]; w.drifts {
-		w.left = c.Node(i) == nil
-		if c.Machines[i].Clock.SetDrift(0); w.left {
+		c.StopNode(i) // unless it has left
+		c.Machines[i].Clock.SetDrift(0)
+	}
+	for i := range c.Len() {
+		if c.Node(i) == nil {
 			c.Boot(i)
 		}
 	}
@@ -540,11 +591,65 @@ func (w *externalWorkload) run(t *testing.T) {
 	time.Sleep(20 * time.Second)
 }
 
+// kinds are the faults of a plan.
+func (w *externalWorkload) kinds() []fault.Kind {
+	kinds := []fault.Kind{fault.Crash, fault.PowerOff, fault.Isolate, fault.Cut, fault.CutOneWay, fault.Slow, fault.Reset, fault.Skew, fault.Behind, fault.Pause}
+	if w.all {
+		kinds = append(kinds, fault.Crash, fault.PowerOff, fault.CrashSync, fault.Flap, fault.SlowDisk, fault.Brownout)
+	}
+	if w.far {
+		kinds = append(kinds, fault.SkewFar, fault.SkewFar)
+	}
+	return kinds
+}
+
+// hasLeft reports whether a node has stopped itself.
+func (w *externalWorkload) hasLeft() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.left > 0
+}
+
+// watch stops the nodes that have stopped themselves, as their processes do.
+func (w *externalWorkload) watch(stop chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(500 * time.Millisecond):
+		}
+		for i, m := range w.c.Machines {
+			node := w.c.Node(i)
+			if node == nil {
+				continue
+			}
+			if err := w.c.StoppedItself(i, node); err != nil {
+				w.mu.Lock()
+				w.left++
+				w.note("%s leaves after %s: %v", m.Name, time.Since(w.begun), err)
+				w.mu.Unlock()
+				w.c.StopNode(i)
+			}
+		}
+	}
+}
+
 // unsettle makes one master lie, by this much and then by that, and lets the wall clocks of the nodes' machines step by a second, as at a leap second that nobody smears. Late in the run the clock of
-// a node runs away, if the workload says so.
+// a node runs away, if the workload says so. With all, the masters of a region step by a second at the same time and back again, and a master is cut off now and then.
 func (w *externalWorkload) unsettle(dice *rand.Rand, stop chan struct{}) {
 	liar := w.c.Masters[dice.IntN(len(w.c.Masters))]
-	w.note("%s lies", liar.Name)
+	regions := len(w.homes)
+	stepping := dice.IntN(regions)
+	if w.drifts && stepping == w.homes[2] { // a node without masters that are near may not notice how far its clock has run
+		stepping = w.homes[0]
+	}
+	steps := time.Duration(1-2*dice.IntN(2)) * time.Second
+	note := func(format string, args ...any) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.note(format, args...)
+	}
+	note("%s lies", liar.Name)
 	for n := 1; ; n++ {
 		select {
 		case <-stop:
@@ -556,17 +661,33 @@ func (w *externalWorkload) unsettle(dice *rand.Rand, stop chan struct{}) {
 			liar.Clock.SetOffset(time.Duration(dice.Int64N(int64(2*time.Second))) - time.Second)
 			w.c.Machines[dice.IntN(w.c.Len())].Clock.Jump(time.Duration(1-2*dice.IntN(2)) * time.Second)
 		}
-		if w.drifts && n == 30 {
-			w.c.Machines[i].Clock.SetDrift(2000)
-			w.note("the clock of %s runs away after %s", w.c.Machines[i].Name, time.Since(w.begun))
+		if w.all && n%11 == 0 {
+			m := w.c.Masters[dice.IntN(len(w.c.Masters))]
+			w.c.Network.Isolate(m.Name)
+			time.AfterFunc(5*time.Second, func() { w.c.Network.Rejoin(m.Name) })
 		}
-		if node := w.c.Node(i); node != nil {
-			if err := w.c.StoppedItself(i, node); err != nil { // as its process does
-				w.note("%s leaves after %s: %v", w.c.Machines[i].Name, time.Since(w.begun), err)
-				w.c.StopNode(i)
+		if w.all && (n == 13 || n == 40) {
+			for k, m := range w.c.Masters {
+				if k%regions == stepping && m != liar {
+					m.Clock.SetOffset(steps)
+				}
 			}
+			note("the masters of %s step by %s after %s", w.c.Masters[stepping].Region, steps, time.Since(w.begun))
+			steps = 0
+		}
+		if w.drifts && n == w.runaway() {
+			w.c.Machines[i].Clock.SetDrift(2000)
+			note("the clock of %s runs away after %s", w.c.Machines[i].Name, time.Since(w.begun))
 		}
 	}
+}
+
+// runaway is the second of the run from which on a clock runs away.
+func (w *externalWorkload) runaway() int {
+	if w.all {
+		return 15 // it may crash, and then it has the time anew
+	}
+	return 30
 }
 
 func (w *externalWorkload) note(format string, args ...any) {
@@ -577,6 +698,9 @@ func (w *externalWorkload) step(cl, third *externalClient) {
 	kinds := strings.Fields(w.only)
 	if len(kinds) == 0 {
 		kinds = []string{"writing", "writing", "writing", "reading", "reading", "past", "chain", "chain"}
+		if w.all {
+			kinds = append(kinds, "bounded")
+		}
 	}
 	switch kinds[cl.dice.IntN(len(kinds))] {
 	case "writing":
@@ -585,6 +709,8 @@ func (w *externalWorkload) step(cl, third *externalClient) {
 		cl.reading()
 	case "past":
 		cl.past()
+	case "bounded":
+		cl.bounded()
 	case "chain":
 		cl.chain(third)
 	}
