@@ -60,11 +60,19 @@ func (n *node) user() *user {
 	return u
 }
 
-// use is the version of the table that a statement of the transaction uses.
-func (u *user) use(ctx context.Context, id catalog.ID) (uint64, error) {
+// use is the version of the table that a statement of the transaction uses. plan is what an earlier statement has used, nil if there was none.
+func (u *user) use(ctx context.Context, id catalog.ID, plan *[]catalog.Dependency) (uint64, error) {
+	if plan != nil && len(*plan) > 0 {
+		if ok, err := u.cat.Use(*plan); ok || err != nil {
+			return (*plan)[0].Version, err
+		}
+	}
 	x, err := u.cat.View(info).TableByID(ctx, id)
 	if err != nil {
 		return 0, err
+	}
+	if plan != nil {
+		*plan = []catalog.Dependency{{ID: id, Version: x.Version}}
 	}
 	return x.Version, nil
 }
@@ -94,7 +102,7 @@ func TestRegisteredWaitsForNobody(t *testing.T) {
 		c.nodes[0].external(t, id)
 		reader, writer := c.nodes[1].user(), c.nodes[2].user()
 		for _, u := range []*user{reader, writer} {
-			if v, err := u.use(ctx, id); v != 2 || err != nil {
+			if v, err := u.use(ctx, id, nil); v != 2 || err != nil {
 				t.Fatal(v, err)
 			}
 		}
@@ -109,7 +117,7 @@ func TestRegisteredWaitsForNobody(t *testing.T) {
 		if took := time.Since(begin); took > 5*time.Second { // a clock may be wrong by half a second, which counts three times
 			t.Errorf("two changes took %v", took)
 		}
-		if v, err := reader.use(ctx, id); v != 2 || err != nil {
+		if v, err := reader.use(ctx, id, nil); v != 2 || err != nil {
 			t.Errorf("the transaction that had begun before uses version %d: %v", v, err)
 		}
 		if err := reader.commit(ctx); err != nil {
@@ -128,7 +136,7 @@ func TestRegisteredWaitsForNobody(t *testing.T) {
 			t.Fatal(err)
 		}
 		writer.cat.Reset(ctx)
-		if v, err := writer.use(ctx, id); v != 4 || err != nil {
+		if v, err := writer.use(ctx, id, nil); v != 4 || err != nil {
 			t.Errorf("the new attempt uses version %d: %v", v, err)
 		}
 		if err := errors.Join(writer.write(ctx, "x"), writer.commit(ctx)); err != nil {
@@ -165,7 +173,7 @@ func TestRegisteredPublisherDies(t *testing.T) {
 		u := c.nodes[1].user()
 		begin := time.Now()
 		for {
-			v, err := u.use(ctx, id)
+			v, err := u.use(ctx, id, nil)
 			if v == 3 && err == nil {
 				break
 			}
@@ -213,7 +221,7 @@ func TestRegisteredPublisherGivesUp(t *testing.T) {
 		}
 		for _, n := range c.nodes {
 			u := n.user()
-			if got, err := u.use(ctx, id); got != 3 || err != nil {
+			if got, err := u.use(ctx, id, nil); got != 3 || err != nil {
 				t.Errorf("node %d uses version %d at %v, and version 3 is valid from %v: %v", n.id, got, u.tx.ReadTimestamp(), at, err)
 			}
 			_ = u.commit(ctx)
@@ -230,7 +238,7 @@ func TestRegisteredAwaitsCommits(t *testing.T) {
 		id := c.nodes[0].create(t, "t")
 		c.nodes[0].external(t, id)
 		u := c.nodes[2].user()
-		if v, err := u.use(ctx, id); v != 2 || err != nil {
+		if v, err := u.use(ctx, id, nil); v != 2 || err != nil {
 			t.Fatal(v, err)
 		}
 		if err := u.write(ctx, "x"); err != nil {
@@ -272,7 +280,7 @@ func TestRegisteredAheadOfAll(t *testing.T) {
 		c.nodes[0].external(t, id)
 		c.nodes[2].h.Clock.(*sim.Clock).SetOffset(2 * time.Second)
 		u := c.nodes[2].user()
-		if v, err := u.use(ctx, id); v != 2 || err != nil {
+		if v, err := u.use(ctx, id, nil); v != 2 || err != nil {
 			t.Fatal(v, err)
 		}
 		_, at, err := c.nodes[0].bump(ctx, id)
@@ -297,7 +305,7 @@ func TestRegisteredBeforeUpgrade(t *testing.T) {
 		id := c.nodes[0].create(t, "t")
 		c.nodes[0].external(t, id)
 		u := c.nodes[1].user()
-		if v, err := u.use(ctx, id); v != 2 || err != nil {
+		if v, err := u.use(ctx, id, nil); v != 2 || err != nil {
 			t.Fatal(v, err)
 		}
 		done := make(chan error, 1)
@@ -347,6 +355,7 @@ type registeredWorld struct {
 // transactions runs one after the other.
 func (w *registeredWorld) transactions(n *node, dice *rand.Rand) {
 	ctx := context.Background()
+	var plan []catalog.Dependency
 	for {
 		select {
 		case <-w.stop:
@@ -357,7 +366,7 @@ func (w *registeredWorld) transactions(n *node, dice *rand.Rand) {
 		versions := map[uint64]bool{}
 		err := func() error {
 			for range 1 + dice.IntN(3) {
-				v, err := u.use(ctx, w.id)
+				v, err := u.use(ctx, w.id, &plan)
 				if err != nil {
 					return err
 				}

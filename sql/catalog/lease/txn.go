@@ -197,7 +197,7 @@ func (t *Txn) Use(deps []catalog.Dependency) (bool, error) {
 		return true, nil
 	}
 	s := t.m.snap.Load()
-	if t.last == &deps[0] && t.lastSnap == s {
+	if t.last == &deps[0] && t.lastSnap == s && len(s.registered) == 0 { // else a version may come while the transaction goes on
 		return true, nil
 	}
 	t.mu.Lock()
