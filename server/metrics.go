@@ -14,6 +14,7 @@ import (
 	"meridian/placement"
 	"meridian/rangeserver"
 	"meridian/route"
+	"meridian/sql/catalog/lease"
 	"meridian/storage/engine"
 	"meridian/transport"
 	"meridian/txn"
@@ -102,6 +103,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	if n.db != nil {
 		e.transactions(n.db.Metrics())
+	}
+	if m := n.Catalog(); m != nil {
+		e.catalog(m)
 	}
 	if n.router != nil {
 		e.route(n.router.Metrics())
@@ -331,6 +335,14 @@ func (e *emitter) leader(m *leader.Metrics) {
 	e.counter("kv_follower_conflicts", "Batches of reads that were sent to the leaseholder, because of an intent.", m.FollowerConflicts.Load())
 	e.counter("kv_follower_not_closed", "Batches of reads that were sent to the leaseholder, because their timestamp was not closed here.", m.NotClosed.Load())
 	e.counter("kv_negotiations", "Batches that asked up to when reads in the past can be served here.", m.Negotiations.Load())
+}
+
+// catalog emits waits for versions of descriptors.
+func (e *emitter) catalog(m *lease.Manager) {
+	count, together, longest := m.Coming()
+	e.counter("schema_waits", "Transactions that waited for the time from which a change of a schema is valid.", count)
+	e.emit(prometheus.CounterValue, "schema_wait_seconds_total", "Time that transactions waited so.", together.Seconds(), nil)
+	e.emit(prometheus.GaugeValue, "schema_wait_longest_seconds", "The longest such wait.", longest.Seconds(), nil)
 }
 
 // transactions emits the gateway's side of transactions.

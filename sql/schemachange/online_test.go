@@ -128,7 +128,6 @@ func onlineBy(t *testing.T, how string, n int, f func(t *testing.T, c *sessionte
 // The ways to publish a version: as ever, registered for a time of the nodes' clocks, or of true time (schemachange.SC14).
 var ways = []string{"", "set cluster setting sql.schema_change.registered = 'always'", "alter database defaultdb set external_consistency = on"}
 
-
 // work changes rows at random until it is told to stop, one statement for each turn that it gets. Errors that a client may
 // meet are only counted.
 func work(t testing.TB, n *sessiontest.Node, seed uint64, name string, stop <-chan struct{}, turns chan struct{}, cols string) {
