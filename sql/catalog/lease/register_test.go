@@ -294,6 +294,30 @@ func TestRegisteredAheadOfAll(t *testing.T) {
 	})
 }
 
+// TestRegisteredHold: a change of a range that was decided with a version may commit when that has ended: it would only be decided anew, and what it holds is not given back before it has ended.
+func TestRegisteredHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2, true)
+		defer c.stop()
+		ctx := context.Background()
+		id := c.nodes[0].create(t, "t")
+		c.nodes[0].external(t, id)
+		h, err := c.nodes[1].m.Hold(func(*lease.Snapshot) []catalog.ID { return []catalog.ID{id} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Release()
+		h.Deadline()
+		_, at, err := c.nodes[0].bump(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := h.Deadline(); d.LessEq(at) {
+			t.Errorf("it has to end before %v, and the version has ended at %v", d, at)
+		}
+	})
+}
+
 // TestRegisteredBeforeUpgrade: nothing is registered as long as a node may not understand it; a change waits for transactions as ever.
 func TestRegisteredBeforeUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -173,6 +173,9 @@ func (t *Txn) Valid(at clock.Timestamp) bool {
 
 // promise bounds the timestamp at which the transaction may commit by the ends of the versions that it uses (lease.L15), and remembers what it has promised.
 func (t *Txn) promise(d clock.Timestamp) clock.Timestamp {
+	if t.tx == nil {
+		return d // a Hold: it changes ranges, which have no part in this, and would begin anew with the same version
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	// The snapshot is loaded with the mutex held: a registration that finds no promise had been made before (lease.L16).
