@@ -32,7 +32,7 @@ var changes8 = [...]struct{ name, sql string }{
 var kinds8 = [...]string{"read, near", "read, far", "update, near", "update, far"}
 
 const (
-	// allowance8 is for what a wait takes apart from the clocks: chosen by us.
+	// allowance8 is for all of a wait but the clocks: chosen by us.
 	allowance8 = 3 * time.Millisecond
 	// pause8 is between two statements of a client.
 	pause8 = 40 * time.Millisecond
@@ -106,7 +106,7 @@ type large8 struct {
 	epsilon         time.Duration
 	// columns says that no index is made: its backfill goes from range to range, one round trip after the other.
 	columns bool
-	ways            []*way8
+	ways    []*way8
 }
 
 // small8 is one of a small cluster with databases in the default mode.
