@@ -122,7 +122,7 @@ var ways8 = [...]struct{ name, setting string }{{"registered", "external"}, {"tw
 
 func runSchema(t *testing.T, c *config) *outcome {
 	large := []*large8{
-		{regions: 26, ranges: 26 * 39, epsilon: paperEpsilon, columns: true},
+		{regions: 26, ranges: 26 * 12, epsilon: paperEpsilon, columns: true},
 		{regions: 5, ranges: 5 * 8, epsilon: paperEpsilon},
 		{regions: 5, ranges: 5 * 8, epsilon: 20 * time.Millisecond},
 	}
