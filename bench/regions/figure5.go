@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"runtime/debug"
 	"strings"
@@ -20,40 +19,6 @@ import (
 	"meridian/workload/movr"
 	"meridian/workload/tpcc"
 )
-
-// world is a list of regions with places on the earth, in degrees north and east. The first four are in North America, the next six in Europe and Asia.
-var world = [...]struct {
-	name        string
-	north, east float64
-}{
-	{"us-east1", 33.2, -80.0}, {"us-central1", 41.3, -95.9}, {"us-west1", 45.6, -121.2}, {"northamerica-northeast1", 45.5, -73.6},
-	{"europe-west1", 50.5, 3.8}, {"europe-west3", 50.1, 8.7}, {"europe-north1", 60.6, 27.2},
-	{"asia-northeast1", 35.7, 139.8}, {"asia-east1", 24.1, 120.5}, {"asia-southeast1", 1.4, 103.8},
-	{"us-east4", 39.0, -77.5}, {"us-west2", 34.1, -118.2}, {"us-west3", 40.8, -111.9}, {"us-west4", 36.2, -115.1}, {"northamerica-northeast2", 43.7, -79.4},
-	{"southamerica-east1", -23.6, -46.6}, {"europe-west2", 51.5, -0.1}, {"europe-west4", 53.4, 6.8}, {"europe-west6", 47.4, 8.5}, {"europe-central2", 52.2, 21.0},
-	{"asia-east2", 22.3, 114.2}, {"asia-northeast2", 34.7, 135.5}, {"asia-northeast3", 37.6, 127.0}, {"asia-south1", 19.1, 72.9}, {"asia-southeast2", -6.2, 106.8},
-	{"australia-southeast1", -33.9, 151.2},
-}
-
-// regionsOf are the first n regions of the world. A round trip is 3 ms, and 1 ms for each 66 km: light in fibre takes 1 ms for 100 km there and back, and cables are half as long again as
-// the shortest way. So us-east1 and us-west1 are 60 ms apart, where 63 ms were measured, and us-east1 and europe-west1 106 ms, where it was 87.
-func regionsOf(t *testing.T, n int) *sim.Regions {
-	var names []string
-	var rtts []float64
-	for i, a := range world[:n] {
-		names = append(names, a.name)
-		for _, b := range world[i+1 : n] {
-			const degree = math.Pi / 180
-			cos := math.Sin(a.north*degree)*math.Sin(b.north*degree) + math.Cos(a.north*degree)*math.Cos(b.north*degree)*math.Cos((a.east-b.east)*degree)
-			rtts = append(rtts, math.Round(3+6371*math.Acos(min(max(cos, -1), 1))/66))
-		}
-	}
-	r, err := sim.NewRegions(names, rtts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
 
 // scale is one size of figure 5's cluster.
 type scale struct {
@@ -153,7 +118,7 @@ func runFigure5(t *testing.T, c *config, list []scale) *outcome {
 
 func measure5(t *testing.T, c *config, s scale) scaled {
 	ctx := context.Background()
-	regions := regionsOf(t, s.regions)
+	regions := sim.World(s.regions)
 	c.say("figure 5, %d regions: the cluster starts", s.regions)
 	cl := simcluster.Start(t, simcluster.Options{Regions: regions, NodesPerRegion: s.nodes, MaxOffset: 250 * time.Millisecond,
 		Configure: func(_ int, o *server.Options) { o.NonVoters = 0 }})

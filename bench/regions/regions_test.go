@@ -216,7 +216,7 @@ func TestTable2(t *testing.T) {
 
 // TestOutcomes draws figures 5 and 6 from made-up measurements.
 func TestOutcomes(t *testing.T) {
-	regions := regionsOf(t, len(world))
+	regions := sim.World(26)
 	if rtt := regions.RTT("us-east1", "us-west1"); rtt < 55*time.Millisecond || rtt > 70*time.Millisecond {
 		t.Errorf("us-east1 and us-west1 are %v apart", rtt)
 	}

@@ -15,6 +15,7 @@
 //	figure5.go   reads while a zone dies
 //	table6.go    reads and commits over two coasts, as F1's
 //	promise.go   what external mode costs, over epsilon; not a table of the paper
+//	schema.go    changes of schemas at a registered time (section 4.2.3), and by way of two versions; not a table of the paper
 //
 // Figure 6 has time masters and daemons without nodes.
 //

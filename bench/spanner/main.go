@@ -29,6 +29,7 @@ func figures() []figure {
 		{"figure6", "The uncertainty of time (Spanner, figure 6)", aboutFigure6, runFigure6},
 		{"table6", "A mix like F1's (Spanner, table 6)", aboutTable6, runTable6},
 		{"promise", "What external consistency costs", aboutPromise, runPromise},
+		{"schema", "Changes of schemas at a registered time", aboutSchema, runSchema},
 	}
 }
 

@@ -53,15 +53,21 @@ type world struct {
 	database string
 }
 
-// begin starts a cluster whose clocks are off by up to a quarter of epsilon, and makes a database with one replica in each region.
-func begin(t *testing.T, regions *sim.Regions, perRegion int, epsilon time.Duration, external bool) *world {
+// start starts a cluster whose clocks are off by up to a quarter of epsilon.
+func start(t *testing.T, regions *sim.Regions, perRegion int, epsilon time.Duration) *world {
 	t.Helper()
 	c := simcluster.Start(t, simcluster.Options{Regions: regions, NodesPerRegion: perRegion, MaxOffset: epsilon, LocalRTT: localTrip, Jitter: jitter, Seed: 1,
 		Configure: func(_ int, o *server.Options) { o.NonVoters = 0 }})
 	for i, m := range c.Machines {
 		m.Clock.SetOffset(epsilon / 4 * time.Duration(i%3-1))
 	}
-	w := &world{Cluster: c, t: t}
+	return &world{Cluster: c, t: t}
+}
+
+// begin starts a cluster, and makes a database with one replica in each region.
+func begin(t *testing.T, regions *sim.Regions, perRegion int, epsilon time.Duration, external bool) *world {
+	t.Helper()
+	w := start(t, regions, perRegion, epsilon)
 	root := w.open(0, "defaultdb")
 	must(t, root, fmt.Sprintf("ALTER RANGE default CONFIGURE ZONE USING num_replicas = %d", len(regions.Names)))
 	w.create(root, "d", external)
