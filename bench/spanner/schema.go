@@ -122,7 +122,7 @@ var ways8 = [...]struct{ name, setting string }{{"registered", "external"}, {"tw
 
 func runSchema(t *testing.T, c *config) *outcome {
 	large := []*large8{
-		{regions: 26, ranges: 26 * 12, epsilon: paperEpsilon, columns: true},
+		{regions: 26, ranges: 26 * 39, epsilon: paperEpsilon, columns: true},
 		{regions: 5, ranges: 5 * 8, epsilon: paperEpsilon},
 		{regions: 5, ranges: 5 * 8, epsilon: 20 * time.Millisecond},
 	}
@@ -278,7 +278,7 @@ func (m *way8) load(t *testing.T, c *config, w *world, ddl *pgx.Conn, l *large8)
 			})
 		}
 	}
-	time.Sleep(8 * time.Second) // gateways learn where ranges are
+	time.Sleep(max(8*time.Second, time.Duration(per)*600*time.Millisecond)) // gateways learn where ranges are
 	warm := time.Now()
 	for _, x := range changes8 {
 		if l.columns && strings.HasSuffix(x.name, "INDEX") {
