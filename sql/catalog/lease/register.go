@@ -23,7 +23,7 @@ import (
 //
 //	publisher    row in /Table/7/2: version v+1 from t      in a transaction of its own
 //	             every node with a tenure: registers t      it promises nothing beyond t to users of v from here on, and its clocks have not come to t
-//	             commit, at exactly t                       the row of the registration, read and locked, is a part of it
+//	             commit, at exactly t                       writes the row of the registration, too
 //	             every node: v+1 is decided                 before the commit wait, so long before t
 //	             until after(t)                             the statement is answered
 //	a node       a transaction that reads before t          uses v, also when t is past; it commits before t, or starts over
@@ -38,7 +38,8 @@ import (
 //	    at or after t to a transaction that uses an earlier version, has none left that was handed out before, and has begun no snapshot at or after t with an earlier version.
 //	lease.L17: The row of the descriptor at t decides. A node that has not been told reads it when t is past, and that read keeps a late commit from
 //	    the timestamp t (leader.P1): the change has happened, or it never will at t.
-//	lease.L18: The commit removes the registration that it relies on, and fails without it. Another publisher replaces a registration only when its t is past.
+//	lease.L18: Another publisher replaces a registration only when its t is past, and has read the descriptor later than that by then: so a commit at t that is late fails (lease.L17),
+//	    and would also find the later row, since it writes the row of its own registration.
 
 // registration is a version that becomes valid at a time, if it is committed by then.
 type registration struct {
@@ -90,9 +91,12 @@ func (m *Manager) expected(ctx context.Context) (register, decide time.Duration,
 		m.o.Notifier.Broadcast(limit, nil, func(kv.NodeID, []byte) {})
 		cancel()
 	}
-	both := 2 * (m.o.Host.Clock.Monotonic() - start)
-	return both, both, nil
+	trip := m.o.Host.Clock.Monotonic() - start
+	return 2 * trip, 3 * trip, nil
 }
+
+// tooLate remembers that a change which has had so long did not commit at its time: the next one gets twice as long.
+func (r *rounds) tooLate(had time.Duration) { r.decide.Store(int64(min(2*had, maxLead/3))) }
 
 // errCome is the answer of a node whose clock has come to the time that it should register.
 var errCome = errors.New("lease: the time of the registration has come")
@@ -200,12 +204,12 @@ func (t *Txn) register(ctx context.Context) error {
 	}
 	for range registerTries {
 		start := m.o.Host.Clock.Monotonic()
-		at := clock.Timestamp{Wall: max(m.horizon(t.exact), t.tx.ReadTimestamp().Wall) + int64(min((round+rest)*5/4+minLead, maxLead))}
+		at := clock.Timestamp{Wall: max(m.horizon(t.exact), t.tx.ReadTimestamp().Wall) + int64(min((round+max(round, rest))*5/4+minLead, maxLead))}
 		for i := range regs {
 			regs[i].at = at
 		}
 		t.lastRegistered = regs[0]
-		rows, other, err := m.putRegistrations(ctx, regs, ks, t.by)
+		other, err := m.putRegistrations(ctx, regs, ks, t.by)
 		if err != nil {
 			return err
 		}
@@ -215,14 +219,15 @@ func (t *Txn) register(ctx context.Context) error {
 		}
 		t.registered = ks
 		m.register(regs)
-		told, err := m.tellRegistered(ctx, regs, deps, t, rest)
+		told, err := m.tellRegistered(ctx, regs, deps, t, max(round, rest))
 		if err != nil {
 			return err
 		}
 		now := m.o.Host.Clock.Monotonic()
 		if told {
 			m.rounds.register.Store(int64(now - start))
-			return t.commitAt(ctx, at, ks, rows, now)
+			t.commitAt(at, now)
+			return nil
 		}
 		round, rest = max(round*2, now-start, minRetry), rest*3/2
 	}
@@ -242,25 +247,15 @@ func (m *Manager) horizon(exact bool) int64 {
 	return at
 }
 
-// commitAt has the transaction commit at the time of its registrations, whose rows it reads and locks (lease.L18).
-func (t *Txn) commitAt(ctx context.Context, at clock.Timestamp, ks []keys.Key, rows [][]byte, begun time.Duration) error {
-	vs, err := t.tx.GetMany(ctx, ks, kv.Exclusive, kv.Block)
-	if err != nil {
-		return err
-	}
-	for i := range vs {
-		if !bytes.Equal(vs[i], rows[i]) {
-			return errStale("Another transaction changes the same object.")
-		}
-	}
-	t.until = at
+// commitAt has the transaction commit at the time of its registrations. Flush writes their rows (lease.L18).
+func (t *Txn) commitAt(at clock.Timestamp, begun time.Duration) {
+	t.until, t.had = at, time.Duration(at.Wall-t.m.horizon(t.exact))
 	t.tx.CommitNotBefore(at)
 	changes := t.changes(at)
 	t.tx.OnCommit(func(clock.Timestamp) {
 		t.m.apply(changes)
 		t.m.o.Host.Group.Go(func(ctx context.Context) { t.m.spread(ctx, changes, begun) })
 	})
-	return nil
 }
 
 // changes are the transaction's changes, with the time at which they are made.
@@ -277,13 +272,13 @@ func (t *Txn) changes(at clock.Timestamp) (all []change) {
 }
 
 // putRegistrations writes the rows of registrations, unless another publisher has registered the same version, or a later one.
-func (m *Manager) putRegistrations(ctx context.Context, regs []registration, ks []keys.Key, by kv.TxnID) (rows [][]byte, other *openRegistration, err error) {
+func (m *Manager) putRegistrations(ctx context.Context, regs []registration, ks []keys.Key, by kv.TxnID) (other *openRegistration, err error) {
 	err = m.o.DB.Run(ctx, txn.TxnOptions{Name: "registration"}, func(ctx context.Context, tx *txn.Txn) error {
 		vs, err := tx.GetMany(ctx, ks, kv.NoLock, kv.Block)
 		if err != nil {
 			return err
 		}
-		rows, other = rows[:0], nil
+		other = nil
 		var b txn.WriteBatch
 		for i, r := range regs {
 			if vs[i] != nil {
@@ -296,12 +291,11 @@ func (m *Manager) putRegistrations(ctx context.Context, regs []registration, ks 
 					return nil
 				}
 			}
-			rows = append(rows, appendPending(nil, &pendingRow{Version: r.version, At: r.at, Exact: r.exact, By: by[:], Open: true}))
-			b.Put(ks[i], rows[i])
+			b.Put(ks[i], appendPending(nil, &pendingRow{Version: r.version, At: r.at, Exact: r.exact, By: by[:], Open: true}))
 		}
 		return tx.Write(ctx, &b)
 	})
-	return rows, other, err
+	return other, err
 }
 
 // tellRegistered has every node with a tenure register, and reports whether all have done so in time: with so much left that the nodes can be told of the decision, or

@@ -89,6 +89,7 @@ type Txn struct {
 	everRegistered   []keys.Key // in any attempt, by the identity that the transaction had in the first
 	by               kv.TxnID
 	lastRegistered   registration
+	had              time.Duration // until the time of the registration, when the commit began; zero: it has not
 	// open are registrations of other publishers that have to be past before another attempt.
 	open []openRegistration
 	// unread is why an earlier change of what it changes can't be confirmed, however long it waits.
@@ -839,6 +840,9 @@ func (t *Txn) Reset(ctx context.Context) {
 	blocked, jobs, open := t.blocked, t.jobs, t.open
 	t.open = nil
 	t.tx.OnCommit(nil)
+	if t.had > 0 {
+		t.m.rounds.tooLate(t.had)
+	}
 	var lost []frozen
 	if id := t.tx.ID(); len(t.froze) > 0 {
 		// A transaction with another identity has lost its locks.
@@ -907,7 +911,7 @@ func (t *Txn) forget() {
 	t.edits, t.order, t.after, t.before, t.blocked, t.flushed = nil, nil, nil, nil, nil, false
 	t.own, t.until, t.frozen, t.ahead, t.known, t.found = nil, clock.Timestamp{}, nil, false, 0, nil
 	t.then, t.past = nil, false
-	t.registers, t.exact, t.registered = false, false, nil
+	t.registers, t.exact, t.registered, t.had = false, false, nil, 0
 	t.mu.Lock()
 	t.promised = clock.Timestamp{}
 	t.mu.Unlock()
