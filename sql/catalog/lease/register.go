@@ -38,8 +38,8 @@ import (
 //	    at or after t to a transaction that uses an earlier version, has none left that was handed out before, and has begun no snapshot at or after t with an earlier version.
 //	lease.L17: The row of the descriptor at t decides. A node that has not been told reads it when t is past, and that read keeps a late commit from
 //	    the timestamp t (leader.P1): the change has happened, or it never will at t.
-//	lease.L18: Another publisher replaces a registration only when its t is past, and has read the descriptor later than that by then: so a commit at t that is late fails (lease.L17),
-//	    and would also find the later row, since it writes the row of its own registration.
+//	lease.L18: The row of a registration is removed only when its t is past, by a transaction that reads the row later than t, and another publisher registers the same version only
+//	    when the row is gone. The commit at t writes that row, too: so one that is late fails, or is found by the reader.
 
 // registration is a version that becomes valid at a time, if it is committed by then.
 type registration struct {
