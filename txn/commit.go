@@ -32,6 +32,9 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 	if err := t.usable(); err != nil {
 		return err
 	}
+	if err := t.Confirm(ctx); err != nil {
+		return err
+	}
 	db := t.db
 	if err := t.Settle(ctx); err != nil {
 		return err // txn.LD4

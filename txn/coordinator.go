@@ -61,6 +61,13 @@ type Validator interface {
 	Hold(ctx context.Context, t *kv.Txn, at clock.Timestamp) error
 }
 
+// Confirmer is a Coordinator whose plain reads may be of an earlier state than what had committed when they began.
+type Confirmer interface {
+	// Confirm has the keys that were read with ReadOptions.Current since the last call, and are not written, have the values that were read, as of now. *kv.TxnRetryError: one of
+	// them has not; a later read sees at least what has committed by now. What is written need not be confirmed: it is refused if it replaces another state than was read (Reader).
+	Confirm(ctx context.Context, t *kv.Txn, written func(keys.Key) bool) error
+}
+
 // Closer is a Coordinator that is told when its transaction has ended at this gateway, however it has.
 type Closer interface {
 	Ended()
@@ -87,6 +94,8 @@ type ReadOptions struct {
 	Check bool
 	// Fresh reads what had committed when the read began, wherever; a plain read may be of a replica that has not heard of it. The leader protocol always reads so.
 	Fresh bool
+	// Current says that a statement which changes rows decides by what is read (Txn.ReadCurrent): the Coordinator may read an earlier state, if it confirms it later (Confirmer).
+	Current bool
 	// Enough, if not zero, is how many of the keys have a value at most: the others need not be waited for when so many were found
 	// (txn.TX9).
 	Enough int

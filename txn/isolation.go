@@ -2,9 +2,11 @@ package txn
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"meridian/clock"
+	"meridian/commit/transaction"
 	"meridian/keys"
 	"meridian/kv"
 )
@@ -45,6 +47,7 @@ func (t *Txn) Harden() {
 
 // BeginStatement is StepStatement for the beginning of a statement: at READ COMMITTED its snapshot is the present.
 func (t *Txn) BeginStatement() {
+	t.current = false
 	var now clock.Reading
 	if t.core.Level() == kv.ReadCommitted {
 		now = t.db.o.Clock.Read()
@@ -54,6 +57,56 @@ func (t *Txn) BeginStatement() {
 		t.readPast()
 	}
 	t.load.step()
+}
+
+// ReadCurrent says that the running statement changes rows: what it reads decides which, and whether it may.
+//
+//	txn.TX16 (read committed): What a statement that changes rows has read, of whichever protocol, is what had committed when the statement began, or later. In leaders' ranges every read is so. At READ COMMITTED
+//	    other protocols may read at the nearest replica: spans they read freshly (ScanOptions.Fresh), single keys as they are there, and the statement succeeds, or fails for a reason that the client
+//	    is told, only when each of them that it does not write has been confirmed (Confirm). If one has not the value that was read, the statement is run again. A key that it writes needs no confirmation, and no
+//	    further round: the write is refused if the state that was read is not the one that it replaces.
+func (t *Txn) ReadCurrent() { t.current = true }
+
+// Implies says that the running statement has read an entry of an index, and a row that has it: if it writes the row, the entry is as it was read for as long as the row is.
+func (t *Txn) Implies(entry, row keys.Key) {
+	if t.others == nil || !t.current {
+		return
+	}
+	if t.others.implied == nil {
+		t.others.implied = map[string]keys.Key{}
+	}
+	t.others.implied[string(entry)] = row
+}
+
+// Confirm has what the running statement has read, and does not write, hold as of now (txn.TX16). *RetryError: the statement has to run again. Commit does it too.
+func (t *Txn) Confirm(ctx context.Context) error {
+	if t.others == nil || !t.current {
+		return nil
+	}
+	if err := t.usable(); err != nil {
+		return err
+	}
+	defer func() { t.others.implied = nil }()
+	for i := range t.others.coordinators {
+		c, ok := t.others.coordinators[i].Coordinator.(Confirmer)
+		if !ok {
+			continue
+		}
+		err := c.Confirm(ctx, t.asks(), func(k keys.Key) bool {
+			_, mine := t.core.BufferedNewest(k)
+			if row, ok := t.others.implied[string(k)]; ok && !mine {
+				_, mine = t.core.BufferedNewest(row)
+			}
+			return mine
+		})
+		if retry := (*kv.TxnRetryError)(nil); errors.As(err, &retry) {
+			return t.core.Fail(transaction.ReadChanged, err, false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // MayRestartStatement reports whether the running statement failed with err because of concurrent writes, and may succeed if it alone is

@@ -52,6 +52,8 @@ type others struct {
 	again bool
 	// moved says that a row that a Coordinator has read is in another protocol's range when it is written.
 	moved bool
+	// implied are the rows of entries that the running statement has read (Implies).
+	implied map[string]keys.Key
 	// reported: a range has reported its protocol.
 	reported bool
 	// until, if not zero, is up to when reads in ranges of protocols without writes were validated: the transaction commits by then (txn.MP9).
@@ -296,6 +298,7 @@ func (t *Txn) restarted(fresh bool) {
 // getDivided reads keys, each through the Coordinator of its range.
 func (t *Txn) getDivided(ctx context.Context, ks []keys.Key, o ReadOptions) ([][]byte, error) {
 	values, read := make([][]byte, len(ks)), make([]bool, len(ks))
+	o.Current = t.current
 	for n, tries := 0, 0; n < len(ks); {
 		// The keys of the protocol that has the first remaining key.
 		var at []int
@@ -336,7 +339,7 @@ func (t *Txn) scanDivided(ctx context.Context, o ScanOptions) (rows []kv.KeyValu
 	for tries := 0; ; {
 		part, p := t.others.part(o.Span, o.Reverse)
 		now := o
-		now.Span = part
+		now.Span, now.Fresh = part, o.Fresh || t.current
 		rows, resume, err = t.coordinator(p).Scan(ctx, t.asks(), now)
 		if err != nil {
 			if tries++; t.divideAnew(ctx, tries, err) || t.movedElsewhere(ctx, p, &err) {

@@ -74,6 +74,8 @@ type Txn struct {
 	served   []kv.Served
 	external external
 
+	current bool // the running statement decides by what it reads (ReadCurrent)
+
 	hold bool // locks are kept until the end, or it does not commit (HoldLocks)
 
 	reading reading // until it ends

@@ -1,7 +1,6 @@
 package fastpaxos
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +23,8 @@ type coordinator struct {
 	seen map[string]Row
 	// checked are rows as they were last read for the sake of a constraint, fresh are those that were read freshly (guard.go).
 	checked, fresh map[string]Row
+	// unconfirmed are rows that the running statement has read at the nearest replica, and decides by (current.go).
+	unconfirmed map[string]unconfirmed
 	// floor is a timestamp at or below which a range has not accepted the transaction's options, whatever they were.
 	floor clock.Timestamp
 	// since is when the attempt began, zero for the first one.
@@ -45,6 +46,7 @@ var (
 	_ txn.Decider   = (*coordinator)(nil)
 	_ txn.Committer = (*coordinator)(nil)
 	_ txn.Closer    = (*coordinator)(nil)
+	_ txn.Confirmer = (*coordinator)(nil)
 )
 
 // readable refuses what reads can't give.
@@ -93,7 +95,9 @@ func (x *coordinator) Get(ctx context.Context, t *kv.Txn, ks []keys.Key, o txn.R
 	values := make([][]byte, len(ks))
 	for i := range rows {
 		if !ofSnapshot(t) {
-			x.fresher(&rows[i])
+			if x.fresher(&rows[i]); o.Current && !o.Fresh && !o.Check {
+				x.confirmLater(&rows[i])
+			}
 		}
 		x.see(&rows[i])
 		values[i] = rows[i].Value
@@ -175,15 +179,15 @@ func (x *coordinator) Scan(ctx context.Context, t *kv.Txn, o txn.ScanOptions) ([
 	if err := readable(t, o.Lock, o.Wait, false); err != nil {
 		return nil, nil, err
 	}
-	if o.Fresh && !ofSnapshot(t) {
-		return x.scanFresh(ctx, t, o)
-	}
 	if o.Lock != kv.NoLock || x.rival != 0 {
 		if err := x.await(ctx, o.Span.Contains); err != nil {
 			return nil, nil, err
 		}
 	}
 	defer x.works()()
+	if o.Fresh && !ofSnapshot(t) {
+		return x.scanFresh(ctx, t, o)
+	}
 	var rows []Row
 	var resume *keys.Span
 	var err error
@@ -388,7 +392,12 @@ func (x *coordinator) options(ctx context.Context, t *kv.Txn, writes []transacti
 			continue
 		}
 		row := x.seen[string(w.Key)]
-		if w.Conditional && !(bytes.Equal(w.Expected, row.Value) && (w.Expected == nil) == (row.Value == nil)) {
+		if w.Conditional && !sameValue(w.Expected, row.Value) {
+			if !ofSnapshot(t) {
+				if err := x.confirm(ctx, t, []keys.Key{w.Key}, func(keys.Key) []byte { return row.Value }); err != nil {
+					return nil, nil, err
+				}
+			}
 			return nil, nil, &kv.ConditionFailedError{Key: w.Key, Actual: row.Value}
 		}
 		seen = seen.Forward(row.Seen.Base).Forward(row.Last)
@@ -660,7 +669,7 @@ func (x *coordinator) Committed(at clock.Timestamp) {
 // Restarted implements txn.Coordinator: the next attempt reads again.
 func (x *coordinator) Restarted(bool) {
 	x.seen, x.since, x.at, x.spans = map[string]Row{}, x.c.o.Clock.Now(), clock.Timestamp{}, nil
-	x.checked, x.fresh = nil, nil
+	x.checked, x.fresh, x.unconfirmed = nil, nil, nil
 }
 
 // beaten remembers whose version or option was in the way.

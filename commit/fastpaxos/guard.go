@@ -90,41 +90,47 @@ func (x *coordinator) remember(w *Row) {
 
 // fresher replaces a row of the nearest replica by one that was read freshly, if that is of a later version.
 func (x *coordinator) fresher(w *Row) {
-	if f, ok := x.fresh[string(w.Key)]; ok && w.Seen.Base.Less(f.Seen.Base) {
+	if f, ok := x.fresh[string(w.Key)]; ok && w.before(&f) {
 		*w = f
 	}
 }
 
 // scanFresh is Scan of what had committed when it began.
 func (x *coordinator) scanFresh(ctx context.Context, t *kv.Txn, o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
-	if o.Reverse {
-		return nil, nil, &txn.UnsupportedError{Protocol: kv.FastPaxos, What: "fresh reads in descending order"}
+	q := Look{Span: keys.Span{Start: o.Span.Start, End: o.Span.Stop()}, Reverse: o.Reverse, Max: o.MaxRows, Bytes: o.TargetBytes}
+	if q.Bytes == 0 {
+		q.Bytes = freshBytes
 	}
-	bytes := o.TargetBytes
-	if bytes == 0 {
-		bytes = freshBytes
-	}
-	rows, end, err := x.c.scanFresh(ctx, t.ID, o.Span, bytes)
+	rows, read, err := x.c.scanFresh(ctx, t.ID, q)
 	if err != nil {
 		return nil, nil, err
 	}
-	var out []kv.KeyValue
+	rows = slices.DeleteFunc(rows, func(w Row) bool { return w.Value == nil })
+	if n := int(o.MaxRows); n > 0 && len(rows) > n {
+		if rows = rows[:n]; o.Reverse {
+			read.Start = rows[n-1].Key
+		} else {
+			read.End = rows[n-1].Key.Next()
+		}
+	}
+	out := make([]kv.KeyValue, len(rows))
 	for i := range rows {
-		if rows[i].Value == nil {
-			continue
-		}
-		if o.MaxRows > 0 && int64(len(out)) == o.MaxRows {
-			end = rows[i].Key
-			break
-		}
 		x.see(&rows[i])
 		x.remember(&rows[i])
-		out = append(out, kv.KeyValue{Key: rows[i].Key, Value: rows[i].Value})
+		out[i] = kv.KeyValue{Key: rows[i].Key, Value: rows[i].Value}
 	}
-	if end.Less(o.Span.End) {
-		return out, &keys.Span{Start: end, End: o.Span.End}, nil
+	return out, restOf(q.Span, read, o.Reverse), nil
+}
+
+// restOf is what is left of a span of which a part was read, from the end at which the scan begins; nil: nothing.
+func restOf(all, read keys.Span, reverse bool) *keys.Span {
+	switch {
+	case reverse && all.Start.Less(read.Start):
+		return &keys.Span{Start: all.Start, End: read.Start}
+	case !reverse && read.End.Less(all.End):
+		return &keys.Span{Start: read.End, End: all.End}
 	}
-	return out, nil, nil
+	return nil
 }
 
 // freshBytes is how much a fresh scan reads at once. Chosen by us.
@@ -151,39 +157,49 @@ func (c *Client) gather(ctx context.Context, qs []*Request) (g gathered, err err
 	return g, err
 }
 
-// scanFresh reads the rows of a span up to end, in order (fastpaxos.FP82); some may have no value.
-func (c *Client) scanFresh(ctx context.Context, me kv.TxnID, s keys.Span, bytes int64) (rows []Row, end keys.Key, err error) {
+// scanFresh reads the rows of a part of a span, from the end at which the scan begins (fastpaxos.FP82); read is that part. Rows without a value are among them.
+func (c *Client) scanFresh(ctx context.Context, me kv.TxnID, q Look) (rows []Row, read keys.Span, err error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		part, err := c.part(ctx, s, false)
-		if err != nil {
-			return nil, nil, err
+		one := q
+		one.Open = true
+		if one.Span, err = c.part(ctx, q.Span, q.Reverse); err != nil {
+			return nil, read, err
 		}
-		g, err := c.gather(ctx, []*Request{{Kind: Read, Key: part.Start, Look: &Look{Span: part, Bytes: bytes, Open: true}}})
+		g, err := c.gather(ctx, []*Request{{Kind: Read, Key: one.Span.Start, Look: &one}})
 		if err == nil {
-			rows, end, unsure := g.merge(part)
+			rows, read, unsure := g.merge(&one)
 			more, err := c.fresh(ctx, me, unsure)
 			if err != nil {
-				return nil, nil, err
+				return nil, read, err
 			}
 			rows = append(rows, more...)
-			slices.SortFunc(rows, func(a, b Row) int { return a.Key.Compare(b.Key) })
-			return rows, end, nil
+			slices.SortFunc(rows, func(a, b Row) int {
+				if q.Reverse {
+					a, b = b, a
+				}
+				return a.Key.Compare(b.Key)
+			})
+			return rows, read, nil
 		}
 		if isOther(err) || ctx.Err() != nil {
-			return nil, nil, err
+			return nil, read, err
 		}
 		if err := c.pause(ctx, pause); err != nil {
-			return nil, nil, err
+			return nil, read, err
 		}
 	}
 }
 
-// merge gives the rows of a span, up to where all replicas have read, that all of them have in the same state, and the keys of which they know different things, or of which there are options.
-func (g *gathered) merge(part keys.Span) (rows []Row, end keys.Key, unsure []keys.Key) {
-	end = part.End
+// merge gives the rows of the part of a span that all replicas have read, as far as all of them have the same state of a row, and the keys of which they know different things, or of which there are options.
+func (g *gathered) merge(q *Look) (rows []Row, read keys.Span, unsure []keys.Key) {
+	read = q.Span
 	for _, rs := range g.rs {
-		if l := rs[0].Looked; l.Resume != nil && l.Resume.Start.Less(end) {
-			end = l.Resume.Start
+		switch l := rs[0].Looked; {
+		case l.Resume == nil:
+		case q.Reverse && read.Start.Less(l.Resume.End):
+			read.Start = l.Resume.End
+		case !q.Reverse && l.Resume.Start.Less(read.End):
+			read.End = l.Resume.Start
 		}
 	}
 	type known struct {
@@ -217,7 +233,7 @@ func (g *gathered) merge(part keys.Span) (rows []Row, end keys.Key, unsure []key
 	}
 	for k, x := range all {
 		switch {
-		case !keys.Key(k).Less(end):
+		case !read.Contains(keys.Key(k)):
 		case x.differ || x.times < len(g.rs):
 			unsure = append(unsure, keys.Key(k))
 		default:
@@ -225,78 +241,144 @@ func (g *gathered) merge(part keys.Span) (rows []Row, end keys.Key, unsure []key
 		}
 	}
 	slices.SortFunc(unsure, keys.Key.Compare)
-	return rows, end, unsure
+	return rows, read, unsure
 }
 
-// fresh reads keys as of now (fastpaxos.FP82): of each the latest state that one of a classic quorum has, when the transactions of the options that these had accepted before have ended. Other options may come
-// meanwhile; their transactions had not committed.
+// fresh reads keys as of now (fastpaxos.FP82), in their order: of each the latest state that one of a classic quorum has, with the options that these have accepted and that have committed, once that is known.
 func (c *Client) fresh(ctx context.Context, me kv.TxnID, ks []keys.Key) ([]Row, error) {
 	rows, own := make([]Row, len(ks)), c.known(ks)
-	var before map[Name]bool // options to be waited for, once it is known which
+	var unsure []int
 	for pause := firstPause; len(ks) > 0; pause = min(2*pause, lastPause) {
 		groups, _, err := c.grouped(ctx, ks)
 		if err != nil {
 			return nil, err
 		}
-		open := make([][]Outstanding, len(groups))
-		found := make([]bool, len(ks))
+		of := make([][]int, len(groups))
 		err = c.all(len(groups), func(n int) error {
 			qs := make([]*Request, len(groups[n]))
 			for j, i := range groups[n] {
 				qs[j] = &Request{Kind: Read, Key: ks[i], Look: &Look{Keys: []keys.Key{ks[i]}, Open: true}}
 			}
 			g, err := c.gather(ctx, qs)
-			for _, rs := range g.rs {
-				for j, i := range groups[n] {
+			if err != nil {
+				return err
+			}
+			for j, i := range groups[n] {
+				found := false
+				for _, rs := range g.rs {
 					l := rs[j].Looked
-					open[n] = append(open[n], l.Open...)
+					if len(l.Behind) > 0 || slices.ContainsFunc(l.Open, func(o Outstanding) bool { return o.Option.Txn != me }) {
+						found = false
+						break
+					}
 					for _, w := range l.Rows {
-						if !found[i] || rows[i].Seen.Base.Less(w.Seen.Base) || rows[i].Seen.Base == w.Seen.Base && rows[i].Last.Less(w.Last) {
-							rows[i], found[i] = w, true
+						if !found || rows[i].before(&w) {
+							rows[i], found = w, true
 						}
 					}
 				}
+				if !found {
+					of[n] = append(of[n], i)
+				}
 			}
-			return err
+			return nil
 		})
-		switch {
-		case err == nil:
-		case isOther(err) || ctx.Err() != nil:
-			return nil, err
-		default:
-			if err := c.pause(ctx, pause); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		first := before == nil
-		if first {
-			before = map[Name]bool{}
-		}
-		var wait []blocker
-		for _, o := range slices.Concat(open...) {
-			if o.Option.Txn == me || !first && !before[o.Option.Name] || slices.ContainsFunc(wait, func(b blocker) bool { return b.option.Name == o.Option.Name }) {
-				continue
-			}
-			before[o.Option.Name] = true
-			wait = append(wait, blocker{o.Key, &o.Option})
-		}
-		if len(wait) == 0 && !slices.Contains(found, false) {
+		if err == nil {
+			unsure = slices.Concat(of...)
 			break
 		}
-		for _, b := range wait {
-			if err := c.clear(ctx, b); err != nil {
-				return nil, err
-			}
+		if isOther(err) || ctx.Err() != nil {
+			return nil, err
 		}
-		if !first || len(wait) == 0 {
-			if err := c.pause(ctx, pause); err != nil {
-				return nil, err
-			}
+		if err := c.pause(ctx, pause); err != nil {
+			return nil, err
 		}
+	}
+	if err := c.all(len(unsure), func(j int) (err error) {
+		i := unsure[j]
+		rows[i], err = c.present(ctx, me, ks[i])
+		return err
+	}); err != nil {
+		return nil, err
 	}
 	for i := range rows {
 		own.version(&rows[i])
 	}
 	return rows, nil
+}
+
+// present is a row as of now, when the transactions of the options that a classic quorum has accepted have ended. Other options may come meanwhile; their transactions had not committed.
+func (c *Client) present(ctx context.Context, me kv.TxnID, k keys.Key) (Row, error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		var at place
+		var r *Record
+		heard := 0
+		_, err := c.each(ctx, []*Request{{Kind: Query, Key: k}}, func(d *kv.RangeDescriptor, _ kv.ReplicaID, rs []*Reply) bool {
+			if rs[0].Record == nil {
+				return true
+			}
+			if at != placeOf(d) {
+				at, r, heard = placeOf(d), &Record{}, 0
+			}
+			r.join(rs[0].Record)
+			heard++
+			return heard < QuorumsIn(d).Classic
+		})
+		if err == nil {
+			if err = c.conclude(ctx, me, k, r); err == nil && !r.Behind() {
+				return r.row(k, c.o.Columns)
+			}
+		}
+		if isOther(err) || ctx.Err() != nil {
+			return Row{}, err
+		}
+		if err := c.pause(ctx, pause); err != nil {
+			return Row{}, err
+		}
+	}
+}
+
+// join adds what another replica knows of the record: versions, updates, options and outcomes.
+func (r *Record) join(o *Record) {
+	if r.Base.At.Less(o.Base.At) {
+		r.rebase(o.Base, false)
+	}
+	for _, a := range o.Added {
+		r.execute(a)
+	}
+	for _, v := range o.Votes {
+		if v.Verdict == Accepted && r.vote(v.Name) == nil {
+			r.Votes = append(r.Votes, v)
+		}
+	}
+	for _, e := range o.Recent {
+		r.remember(e)
+	}
+}
+
+// conclude has the options of others in a record end, and executes those that have committed.
+func (c *Client) conclude(ctx context.Context, me kv.TxnID, k keys.Key, r *Record) error {
+	votes := r.Votes
+	r.Votes = nil
+	slices.SortFunc(votes, func(a, b Vote) int { return a.Compare(b.Name) })
+	for i := range votes {
+		o := &votes[i].Option
+		out := r.Outcome(o.Name)
+		if _, executed := r.addition(o.Name); executed || o.At.LessEq(r.Base.At) || o.Txn == me {
+			continue
+		}
+		if out != Accepted && out != Rejected {
+			committed, err := c.outcome(ctx, blocker{k, o})
+			if err != nil {
+				return err
+			}
+			if out = Rejected; committed {
+				out = Accepted
+			}
+		}
+		if out == Accepted {
+			r.execute(Addition{Option: *o})
+		}
+	}
+	return nil
 }

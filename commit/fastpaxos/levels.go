@@ -89,15 +89,7 @@ func (x *coordinator) scanAt(ctx context.Context, t *kv.Txn, o txn.ScanOptions) 
 		}
 	}
 	x.note(read)
-	switch rest := o.Span; {
-	case o.Reverse && rest.Start.Less(read.Start):
-		rest.End = read.Start
-		return rows, &rest, nil
-	case !o.Reverse && read.End.Less(rest.End):
-		rest.Start = read.End
-		return rows, &rest, nil
-	}
-	return rows, nil, nil
+	return rows, restOf(o.Span, read, o.Reverse), nil
 }
 
 // look asks for a part of a span. A span of a single key has no end.

@@ -294,7 +294,7 @@ func (c *Client) outcomes(ctx context.Context, m *reading) (behind bool, err err
 // outcome is that of an option's transaction, once it has ended. If its gateway is gone, it is ended from here.
 func (c *Client) outcome(ctx context.Context, b blocker) (committed bool, err error) {
 	c.mu.Lock()
-	own := c.own[string(b.key)].At == b.option.At
+	own := c.own[string(b.key)].At == b.option.At || slices.ContainsFunc(c.unshown[string(b.key)], func(q *Request) bool { return q.Option.Name == b.option.Name })
 	c.mu.Unlock()
 	if own {
 		return true, nil // the replicas are being told

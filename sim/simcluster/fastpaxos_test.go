@@ -465,6 +465,8 @@ func TestFastPaxosPredicts(t *testing.T) {
 		stocked(t, c, 100)
 		conn := connectTo(t, c, 0, "d")
 		exec(t, conn, "CREATE TABLE seen (id int PRIMARY KEY, k int, INDEX seen_k_idx (k)) WITH (commit_protocol = 'fast_paxos')")
+		exec(t, conn, "CREATE TABLE named (id int PRIMARY KEY, s text UNIQUE, n int) WITH (commit_protocol = 'fast_paxos')")
+		exec(t, conn, "INSERT INTO named VALUES (1, 'a', 0)")
 		predicts := func(conn *pgx.Conn, q, commit, rounds string, want time.Duration) {
 			t.Helper()
 			lines := plain(t, conn, "EXPLAIN "+q)
@@ -488,13 +490,19 @@ func TestFastPaxosPredicts(t *testing.T) {
 		for i, from := range regions.Names {
 			conn := connectTo(t, c, i, "d")
 			exec(t, conn, "SET search_path = public")
-			exec(t, conn, "SELECT * FROM stock, seen") // looks up the ranges
+			exec(t, conn, "SELECT * FROM stock, seen, named") // looks up the ranges
 			want := fourth(regions, from)
 			commit := "stock: fast_paxos; fast quorum 4 of 5, classic 3 of 5; 1 wide-area round, " + strconv.Itoa(int(want.Round(time.Millisecond).Milliseconds())) + " ms"
 			n := strconv.Itoa(100 + i)
 			predicts(conn, "INSERT INTO stock VALUES ("+n+", 5, 'x')", commit, "1", want)
 			predicts(conn, "UPDATE stock SET n = n - 1 WHERE id = 7", commit, "1", want)
 			predicts(conn, "DELETE FROM stock WHERE id = "+n, commit, "1", want)
+			// What a statement decides by, and does not write, is read at a majority.
+			majority := trips(regions, from)[2]
+			predicts(conn, "UPDATE stock SET name = 'y' WHERE id BETWEEN 5 AND 9", "read at: a majority, as of now", "2", majority+want)
+			predicts(conn, "UPDATE named SET n = n + 1 WHERE s = 'a'", "commit of named", "1", want)
+			predicts(conn, "INSERT INTO named VALUES (2, 'a', 1) ON CONFLICT (s) DO UPDATE SET n = named.n + 1", "commit of named", "1", want)
+			predicts(conn, "INSERT INTO seen SELECT 1000 + "+n+", n FROM stock WHERE id = 7", "and confirmed if it is not written", "2", majority+want)
 			predicts(conn, "SELECT * FROM stock WHERE id = 7", "read at: the nearest replica", "0", 0)
 			predicts(conn, "WITH s AS (INSERT INTO seen VALUES ("+n+", 1) RETURNING id) UPDATE stock SET name = 'z' WHERE id = 7", "commit of seen", "1", want)
 		}

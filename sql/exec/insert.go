@@ -387,6 +387,9 @@ type candidate struct {
 	primary  keys.Key
 	existing types.Row
 	fetch    int // index into the rows still to be fetched, or -1
+	// by is the arbiter that has found it, and entry its key.
+	by    *indexWriter
+	entry keys.Key
 }
 
 func (it *insertIter) resolveConflicts() error {
@@ -447,7 +450,7 @@ func (it *insertIter) resolveConflicts() error {
 			if v == nil {
 				continue
 			}
-			c := &candidate{fetch: -1}
+			c := &candidate{fetch: -1, by: iw, entry: hits[i*na+j]}
 			found[i] = c
 			if !o.doUpdate {
 				break
@@ -521,6 +524,11 @@ func (it *insertIter) resolveConflicts() error {
 			c.existing = make(types.Row, o.width)
 			if err := o.w.all.decode(c.primary, v, c.existing); err != nil {
 				return err
+			}
+			if o.w.table.Leaderless() {
+				if k, err := c.by.codec.appendKey(nil, c.existing); err == nil && c.entry.Equal(k) {
+					it.r.implies(c.entry, c.primary)
+				}
 			}
 		}
 		if err := it.conflictUpdate(c, comb); err != nil {

@@ -42,6 +42,32 @@ type observer interface {
 	ReadFresh(ctx context.Context, ks []keys.Key) error
 }
 
+// decider is implemented by a KV some of whose reads may be of an earlier state, unless the statement asks for the present one (txn.TX16).
+type decider interface {
+	ReadCurrent()
+	Implies(entry, row keys.Key)
+	Confirm(ctx context.Context) error
+}
+
+// confirmed is the end of a statement that changes rows: what it has read is confirmed before the client is told of its success, or of its failure.
+func (r *run) confirmed(err error) error {
+	d, ok := r.kv.(decider)
+	if !ok || !r.prog.mutates || r.committed || r.ctx.Err() != nil || txn.Retriable(err) {
+		return err
+	}
+	if stale := d.Confirm(r.ctx); stale != nil && (err == nil || txn.Retriable(stale)) {
+		return stale
+	}
+	return err
+}
+
+// implies says that a row has an entry by which it was found.
+func (r *run) implies(entry, row keys.Key) {
+	if d, ok := r.kv.(decider); ok {
+		d.Implies(entry, row)
+	}
+}
+
 // observe reads the keys that events remove, if they are in ranges without leaseholders, before rows that refer to them are looked for (fastpaxos.FP81). The removal is
 // committed only if nobody has referred to them since.
 func (r *run) observe(in *fkIn, events []fkEvent) error {

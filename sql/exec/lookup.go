@@ -21,6 +21,9 @@ type indexJoinOp struct {
 	dec    *rowDecoder
 	key    []int
 	filter []scalar.Evaluator
+	// implies says that a row which passes has its entry, so that the entry need not be confirmed if the row is written: the rows are to be changed, their entries were read by their keys in ranges without
+	// leaseholders, and the filter is that of the entries.
+	implies bool
 }
 
 func (b *builder) indexJoin(n *opt.IndexJoin) (op, error) {
@@ -44,6 +47,8 @@ func (b *builder) indexJoin(n *opt.IndexJoin) (op, error) {
 	if o.filter, err = b.exprs(n.Filter, layoutOf(n)); err != nil {
 		return nil, err
 	}
+	scan, byKey := in.(*indexScanOp)
+	o.implies = byKey && scan.points && n.Table.Leaderless() && n.Locking.Strength != kv.NoLock && len(n.Filter) > 0
 	return o, nil
 }
 
@@ -60,6 +65,7 @@ type indexJoinIter struct {
 	in        iter
 	row, vals types.Row
 	ks        []keys.Key
+	entries   []keys.Key // of ks, if it.o.implies
 	values    [][]byte
 	at        int
 	size      int
@@ -117,6 +123,9 @@ func (it *indexJoinIter) next() (types.Row, error) {
 				return nil, err
 			}
 			if ok {
+				if it.o.implies {
+					it.r.implies(it.entries[i], it.ks[i])
+				}
 				return it.row, nil
 			}
 			if err := it.r.tick(); err != nil {
@@ -133,7 +142,7 @@ func (it *indexJoinIter) next() (types.Row, error) {
 }
 
 func (it *indexJoinIter) fill() error {
-	it.ks, it.values, it.at = it.ks[:0], nil, 0
+	it.ks, it.entries, it.values, it.at = it.ks[:0], it.entries[:0], nil, 0
 	if it.arrivals != nil {
 		it.arrivals.letGo()
 	}
@@ -154,6 +163,9 @@ func (it *indexJoinIter) fill() error {
 			return err
 		}
 		it.ks = append(it.ks, k)
+		if it.o.implies {
+			it.entries = append(it.entries, scanOf(it.in).last)
+		}
 	}
 	it.size = grow(it.size, lookupBatch)
 	if len(it.ks) == 0 {

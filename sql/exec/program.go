@@ -199,7 +199,11 @@ func (p *Program) Start(ctx context.Context, env *Env) (*Cursor, error) {
 		r.start(ctx, env)
 	}
 	r.cursor = Cursor{r: r}
+	if d, ok := r.kv.(decider); ok && p.mutates {
+		d.ReadCurrent()
+	}
 	if err := r.root.open(); err != nil {
+		err = r.confirmed(err)
 		r.cursor.Close()
 		return nil, err
 	}
@@ -245,6 +249,7 @@ func (c *Cursor) Next(ctx context.Context) (types.Row, error) {
 	r.sctx.Context = ctx
 	row, err := c.next()
 	if err != nil || row == nil {
+		err = r.confirmed(err)
 		c.done, c.err = true, err
 		return nil, err
 	}
@@ -275,6 +280,9 @@ func (c *Cursor) next() (types.Row, error) {
 		}
 		if err := r.afterStatement(); err != nil {
 			return nil, err
+		}
+		if err := r.confirmed(nil); err != nil {
+			return nil, err // before the first row leaves
 		}
 		c.rows = r.store.rows
 	}

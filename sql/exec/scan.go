@@ -223,6 +223,8 @@ type indexScanIter struct {
 	// arrivals are the rows that came with entries, for the index join above; nil: none does. rows says that the scan asks for them.
 	arrivals *arrivals
 	rows     bool
+	// last is the key of the entry that was returned last, of a scan of points.
+	last keys.Key
 }
 
 // spanBytes is the approximate memory of a span and its key.
@@ -542,6 +544,9 @@ func (it *indexScanIter) next() (types.Row, error) {
 		}
 		if ok {
 			it.sent++
+			if it.o.points {
+				it.last = k
+			}
 			return it.row, nil
 		}
 		if err := it.r.tick(); err != nil {

@@ -1,6 +1,7 @@
 package opt
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,6 +31,7 @@ type ExplainOptions struct {
 //	      spans: [/1 - /9]
 func Explain(p *Plan, opts ExplainOptions) []string {
 	x := explainer{meta: p.Meta, opts: opts, names: make(map[string]ColumnID)}
+	x.decides = x.changes(p.Root)
 	x.node(p.Root, "", "", "")
 	return x.lines
 }
@@ -39,6 +41,8 @@ type explainer struct {
 	opts  ExplainOptions
 	lines []string
 	names map[string]ColumnID
+	// decides says that the plan changes rows: what it reads decides which (txn.TX16).
+	decides bool
 }
 
 // detail is an attribute of a node.
@@ -94,6 +98,16 @@ func (x *explainer) node(n Node, label, head, tail string) {
 	}
 }
 
+// changes reports whether a plan changes rows.
+func (x *explainer) changes(n Node) bool {
+	switch n.(type) {
+	case *InsertNode, *UpdateNode, *DeleteNode:
+		return true
+	}
+	_, _, inputs := x.parts(n)
+	return slices.ContainsFunc(inputs, func(in branch) bool { return x.changes(in.node) })
+}
+
 // parts is describe, with the queries in a node's expressions among its inputs.
 func (x *explainer) parts(n Node) (name string, details []detail, inputs []branch) {
 	name, details, inputs = x.describe(n)
@@ -129,11 +143,15 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 	}
 	input := func(n Node) { in = append(in, branch{node: n}) }
 	filter := func(key string, es []scalar.Expr) { add(key, x.conjunction(es)) }
-	reads := func(t *catalog.Table) {
+	reads := func(t *catalog.Table, byKey bool) {
 		switch {
 		case t.Protocol == 0:
 		case x.opts.Snapshot:
 			add("read at", "a quorum, at one timestamp")
+		case x.decides && byKey:
+			add("read at", "the nearest replica, and confirmed if it is not written")
+		case x.decides:
+			add("read at", "a majority, as of now")
 		default:
 			add("read at", "the nearest replica")
 		}
@@ -167,7 +185,7 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 			add("rows", "come with their entries")
 		}
 		add("locking", locking(n.Locking))
-		reads(n.Table)
+		reads(n.Table, n.Single)
 	case *LocalitySearch:
 		name = "union all"
 		if n.Limit > 0 {
@@ -223,7 +241,7 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 		add("key", x.columns(n.KeyCols))
 		filter("filter", n.Filter)
 		add("locking", locking(n.Locking))
-		reads(n.Table)
+		reads(n.Table, true)
 		input(n.Input)
 	case *LookupJoin:
 		name = joinName("lookup join", n.Kind) + " " + n.Table.Name + "@" + n.Index.Name
@@ -244,7 +262,7 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 		}
 		filter("filter", n.On)
 		add("locking", locking(n.Locking))
-		reads(n.Table)
+		reads(n.Table, n.Single)
 		input(n.Input)
 	case *HashJoin:
 		name = joinName("hash join", n.Kind)

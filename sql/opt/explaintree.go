@@ -23,6 +23,7 @@ type ExplainAttribute struct {
 // ExplainTree is Explain in the form that programs read.
 func ExplainTree(p *Plan, opts ExplainOptions) *ExplainNode {
 	x := explainer{meta: p.Meta, opts: opts, names: make(map[string]ColumnID)}
+	x.decides = x.changes(p.Root)
 	return x.tree(p.Root, "")
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"meridian/encoding"
+	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/rowcode"
 	"meridian/sql/scalar"
@@ -29,6 +30,8 @@ type Region struct {
 	Snapshot, Validates bool
 	// Params are the values of the plan's parameters, as far as they are known.
 	Params []types.Datum
+	// majority: ranges without leaseholders are asked at a majority (Place.Majority).
+	majority bool
 }
 
 // Checks are what a mutation looks for in all regions.
@@ -132,7 +135,7 @@ func (r *Region) distanceOf(t *catalog.Table, ix *catalog.Index, spans []IndexSp
 	}
 	if ix.Primary && t.Interleave != nil {
 		root, index := t.Root()
-		return r.Distance(Place{Table: root, Index: index, Snapshot: r.Snapshot})
+		return r.Distance(Place{Table: root, Index: index, Snapshot: r.Snapshot, Majority: r.majority})
 	}
 	var seen [][]byte
 	var out Distance
@@ -146,10 +149,10 @@ func (r *Region) distanceOf(t *catalog.Table, ix *catalog.Index, spans []IndexSp
 			break
 		}
 		seen = append(seen, prefix)
-		out = out.with(r.Distance(Place{Table: t.ID, Index: ix.ID, Prefix: prefix, Snapshot: r.Snapshot}))
+		out = out.with(r.Distance(Place{Table: t.ID, Index: ix.ID, Prefix: prefix, Snapshot: r.Snapshot, Majority: r.majority}))
 	}
 	if len(seen) == 0 {
-		return r.Distance(Place{Table: t.ID, Index: ix.ID, Snapshot: r.Snapshot})
+		return r.Distance(Place{Table: t.ID, Index: ix.ID, Snapshot: r.Snapshot, Majority: r.majority})
 	}
 	return out
 }
@@ -373,7 +376,8 @@ func (p Prediction) Text() string {
 // Predict computes the requests of a plan by the distances of the moment, which may be others than those that it was made by. It is pure.
 func (p *Plan) Predict(r Region) Prediction {
 	x := predictor{region: &r, explain: explainer{meta: p.Meta, names: make(map[string]ColumnID)}}
-	t := x.node(p.Root)
+	x.decides = !r.Snapshot && x.explain.changes(p.Root)
+	t := x.node(p.Root).plus(x.confirm)
 	x.validate()
 	t = t.plus(x.commits.beyond(x.led))
 	whole := func(rounds float64) int { return int(math.Ceil(rounds - 1e-9)) }
@@ -393,8 +397,31 @@ type predictor struct {
 	commits, led trip
 	// again is the round in which what was read is read again before the commit, if it validates reads: all of it at the same time.
 	again trip
-	// replaced is the scan of the rows that the statement, or a part of it, replaces.
-	replaced *IndexScan
+	// replaced is the scan of the rows that the statement, or a part of it, replaces; written is one whose rows it changes, also by updates that commute.
+	replaced, written *IndexScan
+	// decides says that the statement changes rows, and so decides by what had committed when it began (txn.TX16); confirm is the round by which it makes sure of keys that it does not write.
+	decides bool
+	confirm trip
+}
+
+// current is the distance of rows that a part of the plan reads: where the statement decides by a span of a table without leaseholders, it is that to a majority. Keys it reads at the nearest replica.
+func (x *predictor) current(t *catalog.Table, ix *catalog.Index, spans []IndexSpan, byKey bool) (d Distance) {
+	r := *x.region
+	r.majority = x.decides && t.Protocol != 0 && !byKey
+	return r.distanceOf(t, ix, spans)
+}
+
+// confirms notes that the statement reads keys, and may have to confirm them at a majority, or has to if it writes none of them.
+func (x *predictor) confirms(t *catalog.Table, ix *catalog.Index, spans []IndexSpan, sure bool) {
+	if !x.decides || t.Protocol == 0 {
+		return
+	}
+	d := x.current(t, ix, spans, false)
+	once := onceFar(d.Leaseholder)
+	if !sure {
+		once = once.perhaps()
+	}
+	x.confirm = x.confirm.farther(x.asks(t, d, once))
 }
 
 // reads notes what a node reads of a table, for the commit. replaced says that it is rows, by their keys, which the commit replaces: their options say by themselves that they have not changed.
@@ -416,18 +443,15 @@ func (x *predictor) validate() {
 }
 
 // replaces reports whether a scan reads rows, by their keys, that the statement replaces or removes: below it there is nothing else.
-func replaces(n Node) *IndexScan {
+func replaces(n Node) (scan *IndexScan, commutes bool) {
 	var t *catalog.Table
 	switch m := n.(type) {
 	case *UpdateNode:
-		if len(m.Stmt.Commutes) > 0 {
-			return nil
-		}
-		t, n = m.Stmt.Table, m.Input
+		t, n, commutes = m.Stmt.Table, m.Input, len(m.Stmt.Commutes) > 0
 	case *DeleteNode:
 		t, n = m.Stmt.Table, m.Input
 	default:
-		return nil
+		return nil, false
 	}
 	for {
 		switch m := n.(type) {
@@ -437,11 +461,11 @@ func replaces(n Node) *IndexScan {
 			n = m.Input
 		case *IndexScan:
 			if m.Single && m.Table.ID == t.ID && m.Index.Primary {
-				return m
+				return m, commutes
 			}
-			return nil
+			return nil, false
 		default:
-			return nil
+			return nil, false
 		}
 	}
 }
@@ -481,8 +505,15 @@ func (x *predictor) asks(t *catalog.Table, d Distance, trip trip) trip {
 
 // node adds up a node and those below it, which run one after the other.
 func (x *predictor) node(n Node) (sum trip) {
-	if s := replaces(n); s != nil {
-		x.replaced = s
+	if s, commutes := replaces(n); s != nil {
+		if x.written = s; !commutes {
+			x.replaced = s
+		}
+	}
+	if j, ok := n.(*IndexJoin); ok && j.Locking.Strength != kv.NoLock && len(j.Filter) > 0 {
+		if s, ok := j.Input.(*IndexScan); ok && s.Single {
+			x.written = s // its entries are as the rows are
+		}
 	}
 	_, _, inputs := x.explain.parts(n)
 	loop := 1.0 // how often the inputs after the first run
@@ -505,13 +536,16 @@ func (x *predictor) node(n Node) (sum trip) {
 	r := x.region
 	switch n := n.(type) {
 	case *IndexScan:
-		d := r.distanceOf(n.Table, n.Index, n.Spans)
+		d := x.current(n.Table, n.Index, n.Spans, n.Single)
 		t := x.asks(n.Table, d, scanTrip(n, d, n.reads, n.width))
 		x.reads(d, n == x.replaced)
+		if n.Single && n != x.written {
+			x.confirms(n.Table, n.Index, n.Spans, true)
+		}
 		sum = sum.plus(t)
 	case *InterleavedJoin:
 		scan := n.scan()
-		d := r.distanceOf(scan.Table, scan.Index, scan.Spans)
+		d := x.current(scan.Table, scan.Index, scan.Spans, false)
 		x.reads(d, false)
 		sum = sum.plus(x.asks(scan.Table, d, scanTrip(scan, d, n.reads, n.width)))
 	case *IndexJoin:
@@ -525,14 +559,20 @@ func (x *predictor) node(n Node) (sum trip) {
 		}
 		t := x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows))
 		x.reads(d, false)
+		if n.Locking.Strength == kv.NoLock { // else they are to be written
+			x.confirms(n.Table, n.Table.Primary(), spans, false)
+		}
 		if _, near := n.Input.(*LocalitySearch); near {
 			t = t.perhaps() // rows are where their entries are
 		}
 		sum = sum.plus(t)
 	case *LookupJoin:
-		d := r.distanceOf(n.Table, n.Index, n.Spans)
+		d := x.current(n.Table, n.Index, n.Spans, n.Single)
 		t := x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows*float64(max(len(n.Spans), 1))))
 		x.reads(d, false)
+		if n.Single {
+			x.confirms(n.Table, n.Index, n.Spans, false)
+		}
 		sum = sum.plus(t)
 		if n.Remote != nil { // for the rows without a match, after the others
 			d := r.distanceOf(n.Table, n.Index, n.Remote)
@@ -608,6 +648,9 @@ func (x *predictor) insert(n *InsertNode) (sum trip) {
 			}
 		}
 		sum = sum.plus(reads)
+		if c := n.Stmt.Conflict; c != nil && (!c.DoUpdate || len(c.Where) > 0) { // a row in the way may stay as it is
+			x.confirms(t, t.Primary(), nil, false)
+		}
 	}
 	first := x.insertedFirst(n)
 	refers := func(fk *catalog.ForeignKey) bool {

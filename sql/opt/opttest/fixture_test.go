@@ -338,6 +338,8 @@ type far struct {
 	prefix  []byte
 	d       opt.Distance
 	masters opt.Masters
+	// majority is how far a majority of the replicas is, in microseconds; zero: all are near.
+	majority float64
 }
 
 // setDistances reads the lines of the script's command.
@@ -382,6 +384,9 @@ func (d *db) setDistances(text string) {
 				at.d.Commit, at.d.CommitRounds, at.d.CommitRegions = q*1000, 1, []string{"quorum"}
 				for _, more := range f[4:] {
 					switch of, text, _ := strings.Cut(more, "="); of {
+					case "majority":
+						at.majority, _ = strconv.ParseFloat(text, 64)
+						at.majority *= 1000
 					case "rounds":
 						at.d.CommitRounds, _ = strconv.Atoi(text)
 					case "classic": // by masters: milliseconds, rounds, and the masters' region
@@ -416,6 +421,9 @@ func (d *db) region() opt.Region {
 		for _, f := range d.far {
 			if f.table == p.Table && (p.Index == 0 || f.index == p.Index) &&
 				(len(p.Prefix) == 0 || bytes.HasPrefix(p.Prefix, f.prefix)) {
+				if p.Majority && f.majority > 0 {
+					f.d.Leaseholder, f.d.Sum, f.d.Ranges, f.d.Regions = f.majority, f.majority, 1, []string{"majority"}
+				}
 				out.Leaseholder, out.Nearest, out.Quorum = max(out.Leaseholder, f.d.Leaseholder), max(out.Nearest, f.d.Nearest), max(out.Quorum, f.d.Quorum)
 				out.Sum, out.Ranges, out.WideQuorum = out.Sum+f.d.Sum, out.Ranges+f.d.Ranges, out.WideQuorum || f.d.WideQuorum
 				out.Regions = append(out.Regions, f.d.Regions...)
