@@ -2,24 +2,37 @@ package server
 
 import (
 	"context"
+	"errors"
 
 	"meridian/commit/fastpaxos"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/rowcode"
+	"meridian/transport"
 )
 
 // fastPaxos makes a node's instance of the protocol without a master (MDCC).
 func fastPaxos(l Lent) Protocol {
 	gateway := fastpaxos.NewClient(fastpaxos.ClientOptions{Sender: l.Router, Clock: l.Clock, Host: l.Host, NodeID: l.NodeID, Columns: rowColumns{}, Peers: fastPaxosGateways{l},
 		Policy: l.Ballots})
+	news := fastpaxos.NewNews(fastpaxos.NewsOptions{Host: l.Host, NodeID: l.NodeID, Check: gateway.Check, Ask: func(ctx context.Context, to kv.NodeID, msg []byte) ([]byte, error) {
+		b, err := l.Call(ctx, to, methodFastPaxosNews, msg)
+		if status := (*transport.StatusError)(nil); errors.As(err, &status) && status.Code == transport.CodeNoMethod {
+			err = fastpaxos.ErrNoNews
+		}
+		return b, err
+	}})
 	l.Handle(methodFastPaxos, gateway.Serve)
-	return Protocol{Ranges: fastpaxos.New(fastpaxos.ProtocolOptions{Columns: rowColumns{}, Finishers: l.Finishers}), Gateway: gateway}
+	l.Handle(methodFastPaxosNews, news.Serve)
+	return Protocol{Ranges: fastpaxos.New(fastpaxos.ProtocolOptions{Columns: rowColumns{}, Finishers: l.Finishers, News: news}), Gateway: gateway, News: news}
 }
 
-// methodFastPaxos carries what gateways of the protocol ask each other.
-const methodFastPaxos = "fastpaxos.ask"
+// methodFastPaxos carries what gateways of the protocol ask each other, methodFastPaxosNews what stores do.
+const (
+	methodFastPaxos     = "fastpaxos.ask"
+	methodFastPaxosNews = "fastpaxos.news"
+)
 
 type fastPaxosGateways struct{ l Lent }
 

@@ -35,6 +35,8 @@ type Lent struct {
 type Protocol struct {
 	Ranges  rangeserver.Protocol
 	Gateway txn.Protocol
+	// News, if not nil, is what tells how old the rows are that the node's replicas read.
+	News *fastpaxos.News
 }
 
 // Registry has the protocols other than the leader's, each with the function that makes a node's instance.
@@ -45,10 +47,11 @@ type protocols struct {
 	ranges    rangeserver.Registry
 	gateways  map[kv.Protocol]txn.Protocol
 	finishers commit.Finishers
+	news      *fastpaxos.News // nil: there is none
 }
 
 func (n *Node) makeProtocols() {
-	n.protocols = protocols{rangeserver.Registry{}, map[kv.Protocol]txn.Protocol{}, commit.Finishers{kv.Leader: commit.Intents(n.router)}}
+	n.protocols = protocols{ranges: rangeserver.Registry{}, gateways: map[kv.Protocol]txn.Protocol{}, finishers: commit.Finishers{kv.Leader: commit.Intents(n.router)}}
 	lent := Lent{Host: n.host, Clock: n.clock, Router: n.router, NodeID: n.NodeID, Ballots: n.Ballots, Call: n.transport.Call,
 		Handle: func(name string, f func(context.Context, kv.NodeID, []byte) ([]byte, error)) {
 			n.transport.Handle(name, f)
@@ -63,6 +66,9 @@ func (n *Node) makeProtocols() {
 	}
 	for p, protocol := range all {
 		made := protocol(lent)
+		if made.News != nil {
+			n.protocols.news = made.News
+		}
 		n.protocols.ranges[p], n.protocols.gateways[p], n.protocols.finishers[p] = made.Ranges, made.Gateway, made.Gateway
 	}
 }

@@ -3,6 +3,7 @@ package txn
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"meridian/clock"
 	"meridian/commit"
@@ -64,7 +65,7 @@ type Validator interface {
 // Confirmer is a Coordinator whose plain reads may be of an earlier state than what had committed when they began.
 type Confirmer interface {
 	// Confirm has the keys that were read with ReadOptions.Current since the last call, and are not written, have the values that were read, as of now. *kv.TxnRetryError: one of
-	// them has not; a later read sees at least what has committed by now. What is written need not be confirmed: it is refused if it replaces another state than was read (Reader).
+	// them has not; a later read sees at least what has committed by now. Written keys need not be confirmed: a write is refused if it replaces another state than was read (Reader).
 	Confirm(ctx context.Context, t *kv.Txn, written func(keys.Key) bool) error
 }
 
@@ -96,6 +97,8 @@ type ReadOptions struct {
 	Fresh bool
 	// Current says that a statement which changes rows decides by what is read (Txn.ReadCurrent): the Coordinator may read an earlier state, if it confirms it later (Confirmer).
 	Current bool
+	// MaxAge, if not zero, is how old what is read may be, where plain reads may be of an earlier state; negative: not at all. It is at most what the protocol allows.
+	MaxAge time.Duration
 	// Enough, if not zero, is how many of the keys have a value at most: the others need not be waited for when so many were found
 	// (txn.TX9).
 	Enough int

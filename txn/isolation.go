@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"meridian/clock"
 	"meridian/commit/transaction"
@@ -61,11 +62,14 @@ func (t *Txn) BeginStatement() {
 
 // ReadCurrent says that the running statement changes rows: what it reads decides which, and whether it may.
 //
-//	txn.TX16 (read committed): What a statement that changes rows has read, of whichever protocol, is what had committed when the statement began, or later. In leaders' ranges every read is so. At READ COMMITTED
+//	txn.TX16 (read committed): A statement that changes rows has read, in tables of each protocol, what had committed when it began, or later. In leaders' ranges every read is so. At READ COMMITTED
 //	    other protocols may read at the nearest replica: spans they read freshly (ScanOptions.Fresh), single keys as they are there, and the statement succeeds, or fails for a reason that the client
 //	    is told, only when each of them that it does not write has been confirmed (Confirm). If one has not the value that was read, the statement is run again. A key that it writes needs no confirmation, and no
 //	    further round: the write is refused if the state that was read is not the one that it replaces.
 func (t *Txn) ReadCurrent() { t.current = true }
+
+// SetMaxAge says how old what later reads see may be, in ranges whose plain reads may be of an earlier state (ReadOptions.MaxAge).
+func (t *Txn) SetMaxAge(d time.Duration) { t.maxAge = d }
 
 // Implies says that the running statement has read an entry of an index, and a row that has it: if it writes the row, the entry is as it was read for as long as the row is.
 func (t *Txn) Implies(entry, row keys.Key) {

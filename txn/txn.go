@@ -74,7 +74,8 @@ type Txn struct {
 	served   []kv.Served
 	external external
 
-	current bool // the running statement decides by what it reads (ReadCurrent)
+	maxAge  time.Duration // ReadOptions.MaxAge
+	current bool          // the running statement decides by what it reads (ReadCurrent)
 
 	hold bool // locks are kept until the end, or it does not commit (HoldLocks)
 

@@ -361,8 +361,8 @@ func (a *acting[C, Q, R, W]) deliver(replies []core.Call[Q, R]) {
 	}
 }
 
-// with has the present core do something, and carries out its effects.
-func (p *Participant[C, Q, R, W]) with(generation uint64, do func(C) error) error {
+// With has the core of a generation do something, and carries out its effects. It does nothing if the replica does not act in the generation.
+func (p *Participant[C, Q, R, W]) With(generation uint64, do func(C) error) error {
 	if !p.g.Acts(generation) {
 		return nil
 	}
@@ -386,7 +386,7 @@ func (p *Participant[C, Q, R, W]) Tend(generation uint64) error {
 	if p.p.Tend == nil {
 		return nil
 	}
-	return p.with(generation, func(c C) error { return p.p.Tend(p.g, c) })
+	return p.With(generation, func(c C) error { return p.p.Tend(p.g, c) })
 }
 
 // Final implements rangeserver.Absorber.
@@ -394,13 +394,13 @@ func (p *Participant[C, Q, R, W]) Final(generation uint64, bytes int) (rows []re
 	if p.p.Final == nil {
 		return nil, nil
 	}
-	err = p.with(generation, func(c C) error { rows = p.p.Final(c, bytes); return nil })
+	err = p.With(generation, func(c C) error { rows = p.p.Final(c, bytes); return nil })
 	return rows, err
 }
 
 // Absorbed implements rangeserver.Absorber.
 func (p *Participant[C, Q, R, W]) Absorbed(generation uint64, rows []replica.Row) error {
-	return p.with(generation, func(c C) error { p.p.Absorbed(c, rows); return nil })
+	return p.With(generation, func(c C) error { p.p.Absorbed(c, rows); return nil })
 }
 
 // Sealed needs no part of ours: nothing is promised that Range.WriteThen did not take.

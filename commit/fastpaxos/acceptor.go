@@ -145,7 +145,9 @@ type Acceptor struct {
 	overdue []overdueItem
 	// lagging are the records that this replica knows to be behind (lags), as of when Tend came to each.
 	lagging map[string]bool
-	fx      Effects
+	// news is where others are told of what is heard here, nil if they are not.
+	news *rangeNews
+	fx   Effects
 	// writes are the last that were given as effects, whose changes are spare with the next ones.
 	writes  []Write
 	spare   [][]change
@@ -250,6 +252,7 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 		kind = Query
 	}
 	promised := r.Promised.later(a.term)
+	base, had := r.Base.At, a.news != nil && (kind == End || kind == Show) && r.vote(q.Option.Name) != nil
 	switch kind {
 	case Query:
 		promise = false
@@ -291,6 +294,9 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	case Forget:
 		r.heard(q.Option.Name)
 		promise = false
+	}
+	if a.news != nil {
+		a.news.stepped(kind, q, r, base, had)
 	}
 	if !quiet {
 		a.persist(q.Key, r, promise)

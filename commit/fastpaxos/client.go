@@ -121,6 +121,9 @@ type Client struct {
 	// ends are to be told at announceAt, by the host's monotonic clock, zero if there are none; announced is when some were told last.
 	ends                  []*ending
 	announceAt, announced time.Duration
+	// unreached are ranges of which no quorum has answered, until when.
+	unreached map[kv.RangeID]time.Duration
+	fates     fates
 	// mending are records whose replicas are being brought up to date from here.
 	mending map[string]bool
 }
@@ -130,7 +133,8 @@ func NewClient(o ClientOptions) *Client {
 	if o.Columns == nil {
 		o.Columns = noColumns{}
 	}
-	return &Client{o: o, own: map[string]Value{}, unshown: map[string][]*Request{}, provisional: map[kv.TxnID]map[string]Option{}, finishing: map[Name]bool{}, mending: map[string]bool{}, reigns: map[string]*reign{}, terms: map[kv.RangeID]*rangeTerm{}, ruled: map[kv.RangeID]ruledTerm{}, turns: newTurns(), followed: map[string]follows{}, led: map[kv.RangeID]time.Duration{}}
+	return &Client{o: o, own: map[string]Value{}, unshown: map[string][]*Request{}, provisional: map[kv.TxnID]map[string]Option{}, finishing: map[Name]bool{}, mending: map[string]bool{}, reigns: map[string]*reign{}, terms: map[kv.RangeID]*rangeTerm{}, ruled: map[kv.RangeID]ruledTerm{}, turns: newTurns(), followed: map[string]follows{}, led: map[kv.RangeID]time.Duration{},
+		unreached: map[kv.RangeID]time.Duration{}, fates: fates{working: map[Name]bool{}, now: map[Name]bool{}}}
 }
 
 type noColumns struct{}

@@ -49,6 +49,7 @@ func TestMessages(t *testing.T) {
 		wiretest.Of("fastpaxos.PastRow", wiretest.Refuses, func(b []byte, p *PastRow) []byte { return p.append(b) }, readPastRow, func(p *PastRow) { record(&p.Record) }),
 		wiretest.Of("fastpaxos.Look", wiretest.Refuses, func(b []byte, q *Look) []byte { return q.Append(b) }, readLook, nil),
 		wiretest.Of("fastpaxos.Row", wiretest.Skips, func(b []byte, w *Row) []byte { return w.append(b) }, readRow, nil),
+		wiretest.Of("fastpaxos.StaleRow", wiretest.Skips, func(b []byte, w *StaleRow) []byte { return w.append(b) }, readStaleRow, nil),
 		wiretest.Of("fastpaxos.Outstanding", wiretest.Refuses, func(b []byte, o *Outstanding) []byte { return o.append(b) }, readOutstanding, nil),
 		wiretest.Of("fastpaxos.Looked", wiretest.Skips, func(b []byte, l *Looked) []byte { return l.Append(b) }, readLooked, func(l *Looked) {
 			for i := range l.Past {
@@ -72,9 +73,17 @@ func TestMessages(t *testing.T) {
 				}
 			}),
 		wiretest.Of("fastpaxos.Reigned", wiretest.Refuses, func(b []byte, p *Reigned) []byte { return p.append(b) }, readReigned, reigned),
-		wiretest.Of("fastpaxos.Ask", wiretest.Skips, func(b []byte, q *Ask) []byte { return q.Append(b) }, readAsk, func(q *Ask) { q.Kind %= MarkSpan + 1 }),
+		wiretest.Of("fastpaxos.Ask", wiretest.Skips, func(b []byte, q *Ask) []byte { return q.Append(b) }, readAsk, func(q *Ask) { q.Kind %= Fate + 1 }),
 		wiretest.Of("fastpaxos.Learned", wiretest.Refuses, func(b []byte, l *Learned) []byte { return l.append(b) }, readLearned,
 			func(l *Learned) { l.Verdict %= Past + 1 }),
+		wiretest.Of("fastpaxos.Hear", wiretest.Skips, func(b []byte, q *hear) []byte { return q.Append(b) }, readHear, nil),
+		wiretest.Of("fastpaxos.Tidings", wiretest.Skips, func(b []byte, a *tidings) []byte { return a.Append(b) }, readTidings, func(a *tidings) {
+			for i := range a.Items {
+				a.Items[i].Kind %= aborted + 1
+			}
+		}),
+		wiretest.Of("fastpaxos.NewsItem", wiretest.Skips, func(b []byte, i *newsItem) []byte { return i.append(b) }, readNewsItem, func(i *newsItem) { i.Kind %= aborted + 1 }),
+		wiretest.Of("fastpaxos.CompleteNews", wiretest.Skips, func(b []byte, c *completeNews) []byte { return c.append(b) }, readCompleteNews, nil),
 		wiretest.Of("fastpaxos.Told", wiretest.Skips, func(b []byte, a *Told) []byte { return a.Append(b) }, readTold,
 			func(a *Told) { a.Learned.Verdict %= Past + 1 }),
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"meridian/clock"
 	"meridian/commit"
@@ -76,7 +77,7 @@ func (x *coordinator) Get(ctx context.Context, t *kv.Txn, ks []keys.Key, o txn.R
 		if o.Check && err == nil {
 			x.guarded(rows)
 		}
-	case o.Fresh:
+	case o.Fresh || o.MaxAge < 0 && !o.Check:
 		rows, err = x.getFresh(ctx, t, ks)
 	case o.Check:
 		rows, err = x.check(ctx, t, ks)
@@ -87,7 +88,7 @@ func (x *coordinator) Get(ctx context.Context, t *kv.Txn, ks []keys.Key, o txn.R
 			}
 		}
 		defer x.works()()
-		rows, err = x.c.read(ctx, ks)
+		rows, err = x.c.readWithin(ctx, ks, x.within(o.MaxAge))
 	}
 	if err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ func (x *coordinator) Get(ctx context.Context, t *kv.Txn, ks []keys.Key, o txn.R
 	values := make([][]byte, len(ks))
 	for i := range rows {
 		if !ofSnapshot(t) {
-			if x.fresher(&rows[i]); o.Current && !o.Fresh && !o.Check {
+			if x.fresher(&rows[i]); o.Current && !o.Fresh && !o.Check && o.MaxAge >= 0 {
 				x.confirmLater(&rows[i])
 			}
 		}
@@ -103,6 +104,14 @@ func (x *coordinator) Get(ctx context.Context, t *kv.Txn, ks []keys.Key, o txn.R
 		values[i] = rows[i].Value
 	}
 	return values, nil
+}
+
+// within is how old what is read may be.
+func (x *coordinator) within(most time.Duration) time.Duration {
+	if most == 0 {
+		return StalenessMost
+	}
+	return min(most, StalenessMost)
 }
 
 // see remembers a row. The first time counts: what the transaction writes may depend on any of the times.
@@ -120,6 +129,11 @@ func (x *coordinator) HasRead(k keys.Key) bool {
 
 // read reads rows at the nearest replicas.
 func (c *Client) read(ctx context.Context, ks []keys.Key) ([]Row, error) {
+	return c.readWithin(ctx, ks, StalenessMost)
+}
+
+// readWithin is read for a reader that allows the rows to be so old (fastpaxos.FP85).
+func (c *Client) readWithin(ctx context.Context, ks []keys.Key, within time.Duration) ([]Row, error) {
 	if len(ks) == 0 {
 		return nil, nil
 	}
@@ -136,8 +150,12 @@ func (c *Client) read(ctx context.Context, ks []keys.Key) ([]Row, error) {
 	rs = rs[len(before.shows):]
 	c.shown(before.shows)
 	rows := make([]Row, len(ks))
+	var old []int
 	for i, r := range rs {
 		l := r.Looked
+		if l != nil && (l.Age > within || len(l.stale(within)) > 0) {
+			old = append(old, i)
+		}
 		if l == nil || len(l.Rows)+len(l.Behind) != 1 {
 			return nil, errOther
 		}
@@ -151,6 +169,9 @@ func (c *Client) read(ctx context.Context, ks []keys.Key) ([]Row, error) {
 		}
 		rows[i] = l.Rows[0]
 		before.version(&rows[i])
+	}
+	if err := c.renewRows(ctx, rows, old); err != nil {
+		return nil, err
 	}
 	return rows, c.reread(ctx, rows, c.sighted(rows))
 }
@@ -185,7 +206,7 @@ func (x *coordinator) Scan(ctx context.Context, t *kv.Txn, o txn.ScanOptions) ([
 		}
 	}
 	defer x.works()()
-	if o.Fresh && !ofSnapshot(t) {
+	if (o.Fresh || o.MaxAge < 0) && !ofSnapshot(t) {
 		return x.scanFresh(ctx, t, o)
 	}
 	var rows []Row
@@ -194,7 +215,7 @@ func (x *coordinator) Scan(ctx context.Context, t *kv.Txn, o txn.ScanOptions) ([
 	if ofSnapshot(t) {
 		rows, resume, err = x.scanAt(ctx, t, o)
 	} else {
-		rows, resume, err = x.c.scan(ctx, o)
+		rows, resume, err = x.c.scan(ctx, o, x.within(o.MaxAge))
 	}
 	if err != nil {
 		return nil, nil, err
@@ -207,7 +228,7 @@ func (x *coordinator) Scan(ctx context.Context, t *kv.Txn, o txn.ScanOptions) ([
 	return out, resume, nil
 }
 
-func (c *Client) scan(ctx context.Context, o txn.ScanOptions) (rows []Row, resume *keys.Span, err error) {
+func (c *Client) scan(ctx context.Context, o txn.ScanOptions, within time.Duration) (rows []Row, resume *keys.Span, err error) {
 	var part keys.Span
 	var l *Looked
 	var before known
@@ -245,7 +266,12 @@ func (c *Client) scan(ctx context.Context, o txn.ScanOptions) (rows []Row, resum
 			return nil, nil, err
 		}
 	}
-	if rows, resume, err = c.withOwn(ctx, part, l, &before, o); err != nil {
+	if l.Age > within {
+		if l, err = c.renewScan(ctx, &Look{Span: part, Reverse: o.Reverse, Max: o.MaxRows, Bytes: o.TargetBytes}, l); err != nil {
+			return nil, nil, err
+		}
+	}
+	if rows, resume, err = c.withOwn(ctx, part, l, &before, o, within); err != nil {
 		return nil, nil, err
 	}
 	switch rest := o.Span; {
@@ -266,7 +292,7 @@ func (c *Client) scan(ctx context.Context, o txn.ScanOptions) (rows []Row, resum
 }
 
 // withOwn adds what this gateway had committed before to the rows of a part of a span, which a replica has read.
-func (c *Client) withOwn(ctx context.Context, part keys.Span, l *Looked, before *known, o txn.ScanOptions) ([]Row, *keys.Span, error) {
+func (c *Client) withOwn(ctx context.Context, part keys.Span, l *Looked, before *known, o txn.ScanOptions, within time.Duration) ([]Row, *keys.Span, error) {
 	read := part
 	switch {
 	case l.Resume == nil:
@@ -275,16 +301,24 @@ func (c *Client) withOwn(ctx context.Context, part keys.Span, l *Looked, before 
 	default:
 		read.End = l.Resume.Start
 	}
-	rows := l.Rows
+	rows, old := l.Rows, l.stale(within)
+	if len(old) > 0 {
+		rows = slices.DeleteFunc(rows, func(w Row) bool { return slices.ContainsFunc(old, w.Key.Equal) })
+	}
 	// A row that the replica has not found may have been deleted since.
 	gone := c.unsighted(read, rows)
+	for _, k := range old {
+		if read.Contains(k) && !slices.ContainsFunc(gone, k.Equal) {
+			gone = append(gone, k)
+		}
+	}
 	for k := range before.own {
 		is := keys.Key(k).Equal
 		if read.Contains(keys.Key(k)) && !slices.ContainsFunc(gone, is) && !slices.ContainsFunc(rows, func(w Row) bool { return is(w.Key) }) {
 			gone = append(gone, keys.Key(k))
 		}
 	}
-	more, err := c.read(ctx, gone)
+	more, err := c.readWithin(ctx, gone, within)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -456,6 +490,7 @@ func (x *coordinator) decide(ctx context.Context, t *kv.Txn, writes []transactio
 			return clock.Timestamp{}, nil, false, err
 		}
 	}
+	defer c.worksOn(options[0].Name)()
 	begun := c.o.Host.Clock.Monotonic()
 	a := c.attempt(options)
 	if before != nil {

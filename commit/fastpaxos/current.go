@@ -10,7 +10,7 @@ import (
 	"meridian/txn"
 )
 
-// What a statement that changes rows decides by, at the default level.
+// The states by which a statement that changes rows decides, at the default level.
 //
 //	the row that was read        at the commit, or the statement's end
 //	is written                   its option names the state that was read: one round, and the replicas judge (fastpaxos.FP24)
@@ -67,7 +67,7 @@ func (x *coordinator) Confirm(ctx context.Context, t *kv.Txn, written func(keys.
 	defer x.works()()
 	err := x.confirm(ctx, t, ks, func(k keys.Key) []byte { return of[string(k)].value })
 	if err != nil {
-		// The statement's next attempt reads again. What earlier statements have read of a row stays what the transaction's option replaces (fastpaxos.FP24).
+		// The next attempt of the statement reads again. A state that an earlier statement has read stays the one that the option replaces (fastpaxos.FP24).
 		for k, u := range of {
 			if u.first {
 				delete(x.seen, k)

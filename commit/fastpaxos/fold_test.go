@@ -606,7 +606,7 @@ func TestLook(t *testing.T) {
 		{Look{Span: keys.Span{Start: rowKey("c"), End: rowKey("d")}, Open: true}, "c=v@1 cc=@0 open c open cc"},
 		{Look{Keys: []keys.Key{rowKey("cc"), rowKey("e")}, Open: true}, "cc=@0 e=v@1 open cc"},
 	} {
-		l, err := a.look(s.e, func() *mvcc.Reader { return rows }, &s.desc, &c.q)
+		l, err := a.look(s.e, clock.Timestamp{}, func() *mvcc.Reader { return rows }, &s.desc, &c.q)
 		if got := text(l, err); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.q, got, c.want)
 		}

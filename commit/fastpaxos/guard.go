@@ -310,20 +310,7 @@ func (c *Client) fresh(ctx context.Context, me kv.TxnID, ks []keys.Key) ([]Row, 
 // present is a row as of now, when the transactions of the options that a classic quorum has accepted have ended. Other options may come meanwhile; their transactions had not committed.
 func (c *Client) present(ctx context.Context, me kv.TxnID, k keys.Key) (Row, error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		var at place
-		var r *Record
-		heard := 0
-		_, err := c.each(ctx, []*Request{{Kind: Query, Key: k}}, func(d *kv.RangeDescriptor, _ kv.ReplicaID, rs []*Reply) bool {
-			if rs[0].Record == nil {
-				return true
-			}
-			if at != placeOf(d) {
-				at, r, heard = placeOf(d), &Record{}, 0
-			}
-			r.join(rs[0].Record)
-			heard++
-			return heard < QuorumsIn(d).Classic
-		})
+		r, err := c.quorum(ctx, k)
 		if err == nil {
 			if err = c.conclude(ctx, me, k, r); err == nil && !r.Behind() {
 				return r.row(k, c.o.Columns)
@@ -336,6 +323,24 @@ func (c *Client) present(ctx context.Context, me kv.TxnID, k keys.Key) (Row, err
 			return Row{}, err
 		}
 	}
+}
+
+// quorum is all that a classic quorum knows of a record.
+func (c *Client) quorum(ctx context.Context, k keys.Key) (r *Record, err error) {
+	var at place
+	heard := 0
+	_, err = c.each(ctx, []*Request{{Kind: Query, Key: k}}, func(d *kv.RangeDescriptor, _ kv.ReplicaID, rs []*Reply) bool {
+		if rs[0].Record == nil {
+			return true
+		}
+		if at != placeOf(d) {
+			at, r, heard = placeOf(d), &Record{}, 0
+		}
+		r.join(rs[0].Record)
+		heard++
+		return heard < QuorumsIn(d).Classic
+	})
+	return r, err
 }
 
 // join adds what another replica knows of the record: versions, updates, options and outcomes.

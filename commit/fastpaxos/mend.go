@@ -35,6 +35,8 @@ type overdueItem struct {
 const (
 	// overdue is how old a vote, or a version that the base lacks, is when its replica does something about it: longer than transactions of living gateways take. The leaseholder is the first to do so.
 	overdue, overdueElsewhere = 8 * time.Second, 14 * time.Second
+	// overdueVote is how old a vote is, longer than those of living gateways mostly are: whether its gateway is at work it is asked before anything is done.
+	overdueVote, overdueVoteElsewhere = 2 * time.Second, 4 * time.Second
 	// unforgotten is how old an outcome with keys is when it is found to be remembered in vain: gateways say within seconds that it need not be, if they live, and whoever has missed it has been brought up to date.
 	unforgotten = 2 * time.Minute
 	// mendedAtOnce bounds what is mended at a node at the same time, and mended what a replica asks for each time it looks.
@@ -52,7 +54,7 @@ func (a *Acceptor) late(k string, r *Record, now clock.Timestamp) {
 		return t.Less(now.Add(-overdueElsewhere)) || a.leads && t.Less(now.Add(-overdue))
 	}
 	for i := range r.Votes {
-		if v := &r.Votes[i]; old(v.At) {
+		if v := &r.Votes[i]; v.At.Less(now.Add(-overdueVoteElsewhere)) || a.leads && v.At.Less(now.Add(-overdueVote)) {
 			o := v.Option
 			a.overdue = append(a.overdue, overdueItem{key: keys.Key(k), option: &o})
 			return // with the others it is looked at again
@@ -152,6 +154,9 @@ func (c *Client) mendOption(ctx context.Context, k keys.Key, o *Option) error {
 		return err
 	}
 	if f.outcome != Accepted && f.outcome != Rejected {
+		if !c.abandoned(ctx, o) {
+			return nil // it is found again
+		}
 		return c.finishDangling(ctx, blocker{k, o})
 	}
 	_, err = c.tell(ctx, []*Request{end(k, *o, f.outcome == Accepted)})

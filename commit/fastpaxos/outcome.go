@@ -18,6 +18,9 @@ import (
 // committed from what it remembers. A commuting update is on top of what the replicas have, so one that is read from is shown it first.
 func (c *Client) ended(options []Option, ks []keys.Key, committed bool) {
 	within := time.Duration(0)
+	c.mu.Lock()
+	c.fates.decided(options[0].Name, committed, c.o.Host.Clock.Monotonic())
+	c.mu.Unlock()
 	if committed {
 		c.mu.Lock()
 		if len(c.turns.hot) == 0 || !slices.ContainsFunc(ks, func(k keys.Key) bool { return c.turns.hot[string(k)] > 0 }) {
@@ -327,7 +330,7 @@ const stale = commit.Expiry
 // clear returns when an option that stood in the way does not any more, which it takes care of once that is old enough.
 func (c *Client) clear(ctx context.Context, b blocker) error {
 	for pause := 4 * firstPause; ; pause = min(2*pause, lastPause) {
-		if left := b.option.At.Add(stale).Wall - c.o.Clock.Now().Wall; left <= 0 {
+		if c.abandoned(ctx, b.option) {
 			return c.finishDangling(ctx, b)
 		}
 		if err := c.pause(ctx, pause); err != nil {

@@ -2,6 +2,7 @@ package fastpaxos
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 
 	"meridian/clock"
@@ -24,6 +25,7 @@ func acceptors(o *ProtocolOptions, marks *Marks) *acceptor.Protocol[*Acceptor, R
 			a := NewAcceptor(QuorumsIn(g.Desc()), o.Columns, nil, last)
 			a.floor, a.generation = g.Generation().Floor, generation
 			a.low, a.old, a.marks = g.StartedAt(), g.StartedAt(), marks
+			a.news = o.News.of(g.Desc().ID)
 			a.Restore(delta)
 			a.begin(g.Engine(), g.Desc().Span())
 			return a
@@ -64,7 +66,10 @@ func acceptors(o *ProtocolOptions, marks *Marks) *acceptor.Protocol[*Acceptor, R
 			if !q.Look.At.IsZero() {
 				return lookBack(g, generation, a, d, q.look(generation))
 			}
-			l, err := a.look(src.Reader, src.Rows, d, q.Look)
+			l, err := a.look(src.Reader, g.Clock().Now(), src.Rows, d, q.Look)
+			if err == nil {
+				err = a.tellAge(g, src, q.Look, &l)
+			}
 			return &Reply{Looked: &l}, err
 		},
 		Decode: DecodeRequest,
@@ -81,6 +86,10 @@ func acceptors(o *ProtocolOptions, marks *Marks) *acceptor.Protocol[*Acceptor, R
 				g.Holds(a.holds())
 			}
 			err := a.Tend(g.Engine(), g.Clock().Now())
+			if a.news != nil && err == nil {
+				o.News.join(g.Desc(), g.Self().Node, nil)
+				err = a.news.caughtUp(g.Engine(), g.AppliedIn)
+			}
 			o.mend(a.overdue)
 			g.Lags(len(a.lagging))
 			return err
@@ -122,8 +131,88 @@ func (a *Acceptor) holds() int64 {
 	return a.size
 }
 
+// tellAge says how old an answer may be (fastpaxos.FP85).
+func (a *Acceptor) tellAge(g *rangeserver.Range, src *acceptor.Base, q *Look, l *Looked) error {
+	if a.news == nil || q.Open {
+		return nil
+	}
+	if err := a.news.caughtUp(src.Reader, g.AppliedIn); err != nil {
+		return err
+	}
+	now := g.Host().Clock.Monotonic()
+	l.Age = a.news.age(now)
+	lacking, err := a.news.lackingIn(q, now, func(k keys.Key) (*Record, error) {
+		if r := a.records[string(k)]; r != nil {
+			return r, nil
+		}
+		r, err := a.fromBase(src.Reader, src.Rows, k)
+		if err == nil {
+			r, _ = a.onBase(k, r)
+		}
+		return r, err
+	})
+	l.Stale = append(l.Stale, lacking...)
+	return err
+}
+
+// tell implements teller.
+func (p participant) tell() (items []newsItem, applied uint64, err error) {
+	told := false
+	err = p.With(p.g.Generation().Number, func(a *Acceptor) (err error) {
+		if applied, err = p.g.AppliedIn(p.g.Engine()); err == nil {
+			items, told = a.tell(p.g.Desc().ID), true
+		}
+		return err
+	})
+	if err == nil && !told {
+		err = errSealed
+	}
+	return items, applied, err
+}
+
+var errSealed = errors.New("fastpaxos: the range is sealed")
+
+// tell gives what has been accepted or executed here and is not in the base. The order is that of keys.
+func (a *Acceptor) tell(id kv.RangeID) (items []newsItem) {
+	a.order.Ascend(func(k string) bool {
+		r, base := a.records[k], clock.Timestamp{}
+		if r != nil {
+			base = r.kept.base
+		} else if r = a.stored[k]; r == nil {
+			return true
+		}
+		for i := range r.Votes {
+			if v := &r.Votes[i]; v.Verdict == Accepted {
+				items = append(items, newsItem{id, accepted, keys.Key(k), v.Name})
+			}
+		}
+		for i := range r.Added {
+			items = append(items, newsItem{id, carriedOut, keys.Key(k), r.Added[i].Name})
+		}
+		if base.Less(r.Base.At) {
+			items = append(items, newsItem{id, carriedOut, keys.Key(k), Name{At: r.Base.At}})
+		}
+		return true
+	})
+	return items
+}
+
 type participant struct {
 	*acceptor.Participant[*Acceptor, Request, Reply, Write]
+	g    *rangeserver.Range
+	news *News
+}
+
+// Opened implements rangeserver.Participant.
+func (p participant) Opened(d *kv.RangeDescriptor) {
+	p.news.join(d, p.g.Self().Node, nil)
+	p.Participant.Opened(d)
+}
+
+// Close implements rangeserver.Participant.
+func (p participant) Close(err error) {
+	p.news.leave(p.g.Desc().ID, p)
+	p.Participant.Close(err)
 }
 
 // Receive gets nothing: replicas of this protocol do not talk to each other.

@@ -36,6 +36,8 @@ const (
 	Held
 	// MarkSpan asks the master of a term for a promise to a reader, for a span or some keys (fastpaxos.FP94). The option is its name, as with Decide.
 	MarkSpan
+	// Fate asks whether the gateway is at work on a transaction that it has begun.
+	Fate
 )
 
 // Ask is what a gateway asks another one about a record.
@@ -70,7 +72,7 @@ type Told struct {
 	Ballot Ballot
 	// Open says that the record has no master: a direct petition is to be proposed to its replicas. Yours says that the asking gateway writes the record most, and is to be its master from now on.
 	Open, Yours bool
-	// Granted answers Turn and Held: it is the gateway's turn. Waiting: others wait for theirs, or it has to ask again.
+	// Granted answers Turn, Held and Fate: it is the gateway's turn, or it is at work. Waiting: others wait for theirs, or it has to ask again.
 	Granted, Waiting bool
 	// At is the version that was committed in the turn before, as far as that is known.
 	At clock.Timestamp
@@ -93,7 +95,7 @@ func readAsk(r *wire.Reader, q *Ask) {
 	for m := r.Open("fastpaxos.Ask"); r.Next(&m); {
 		switch r.Field() {
 		case 1:
-			q.Kind = AskKind(r.Enum(uint8(MarkSpan)))
+			q.Kind = AskKind(r.Enum(uint8(Fate)))
 		case 2:
 			q.Key = keys.Key(r.Bytes())
 		case 3:
@@ -276,6 +278,15 @@ func (c *Client) Serve(ctx context.Context, from kv.NodeID, msg []byte) ([]byte,
 		m := markOf(q.Option.Name)
 		if ok, err = c.markSpan(ctx, &Look{Keys: q.Keys, Span: keys.Span{Start: q.Key, End: q.End}, At: m.At, By: m.By}, q.Ballot); ok {
 			out.Ballot = q.Ballot
+		}
+	case Fate:
+		switch c.fateHere(q.Option.Name) {
+		case working:
+			out.Granted = true
+		case won:
+			out.Learned.Verdict = Accepted
+		case lost:
+			out.Learned.Verdict = Rejected
 		}
 	default:
 		err = fmt.Errorf("fastpaxos: a gateway asks for something unknown (%d)", q.Kind)

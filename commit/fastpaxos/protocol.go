@@ -25,14 +25,20 @@ type ProtocolOptions struct {
 	Columns Columns
 	// Finishers decide transactions when a range gets another protocol. The Finisher of kv.FastPaxos is an Ender and a Mender.
 	Finishers func() commit.Finishers
+	// News tells the node's other stores what the replicas hear, and the replicas what they have not heard; nil: they hear from gateways only.
+	News *News
 }
 
 // New is the protocol as a node's registry has it.
 func New(o ProtocolOptions) rangeserver.Protocol {
 	p := acceptors(&o, &Marks{})
 	return rangeserver.Protocol{
-		Name:   "fast_paxos",
-		New:    func(g *rangeserver.Range) rangeserver.Participant { return participant{acceptor.New(p, g)} },
+		Name: "fast_paxos",
+		New: func(g *rangeserver.Range) rangeserver.Participant {
+			made := participant{acceptor.New(p, g), g, o.News}
+			o.News.join(g.Desc(), g.Self().Node, made)
+			return made
+		},
 		Fold:   func(_ context.Context, f *rangeserver.Folding) error { return foldRange(o.Columns, f) },
 		Settle: func(ctx context.Context, f *rangeserver.Folding) error { return settle(ctx, &o, f) },
 		Recall: recall,

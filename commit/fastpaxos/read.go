@@ -3,6 +3,7 @@ package fastpaxos
 import (
 	"bytes"
 	"slices"
+	"time"
 
 	"meridian/clock"
 	"meridian/keys"
@@ -57,6 +58,17 @@ type Looked struct {
 	Applied uint64
 	// Term is what the acceptor has promised for all records, if Look.Term is not that: the promise of this answer does not bind its master.
 	Term Ballot
+	// Age is how old the answer may be, and Stale are rows that may be older (fastpaxos.FP85). A read of the present that asks for no options gets them.
+	Age   time.Duration
+	Stale []StaleRow
+}
+
+// StaleRow is a row that may be older than the other ones of an answer.
+type StaleRow struct {
+	Key keys.Key
+	// For is how long the replica has known that something is missing; or, with Vote, how old an option is whose outcome it has not heard.
+	For  time.Duration
+	Vote bool
 }
 
 // Outstanding is an option of a record, with what is needed to have its transaction ended: its name, keys and anchor.
@@ -86,7 +98,7 @@ func (r *Record) row(k keys.Key, cols Columns) (Row, error) {
 
 // look reads rows of a range from its base, and from what the acceptor knows beyond it. They are committed, so that nothing has to be
 // durable before the answer leaves (fastpaxos.FP8).
-func (a *Acceptor) look(src engine.Reader, rows func() *mvcc.Reader, d *kv.RangeDescriptor, q *Look) (out Looked, err error) {
+func (a *Acceptor) look(src engine.Reader, now clock.Timestamp, rows func() *mvcc.Reader, d *kv.RangeDescriptor, q *Look) (out Looked, err error) {
 	add := func(k keys.Key, g *Record, always bool) error {
 		if q.Open {
 			always = true
@@ -99,6 +111,11 @@ func (a *Acceptor) look(src engine.Reader, rows func() *mvcc.Reader, d *kv.Range
 		if g.Behind() {
 			out.Behind = append(out.Behind, k)
 			return nil
+		}
+		if len(g.Votes) > 0 && a.news != nil {
+			if old := time.Duration(now.Wall - g.Votes[0].At.Wall); old > voteYoung {
+				out.Stale = append(out.Stale, StaleRow{k, old, true})
+			}
 		}
 		row, err := g.row(k, a.cols)
 		if err == nil && (always || row.Value != nil) {
@@ -287,7 +304,13 @@ func (l *Looked) Append(b []byte) []byte {
 		b = wire.End(l.Past[i].append(b), at)
 	}
 	b = wire.Bool(wire.Timestamp(wire.Timestamp(b, 6, l.Newer), 7, l.Since), 8, l.Old)
-	return message(wire.Uint(b, 10, l.Applied), 11, l.Term.append)
+	b = wire.Int(message(wire.Uint(b, 10, l.Applied), 11, l.Term.append), 12, int64(l.Age))
+	for i := range l.Stale {
+		var at int
+		b, at = wire.Begin(b, 14)
+		b = wire.End(l.Stale[i].append(b), at)
+	}
+	return b
 }
 
 func (o *Outstanding) append(b []byte) []byte {
@@ -331,6 +354,29 @@ func readLooked(r *wire.Reader, l *Looked) {
 			l.Applied = r.Uint()
 		case 11:
 			readBallot(r, &l.Term)
+		case 12:
+			l.Age = time.Duration(r.Int())
+		case 14:
+			readStaleRow(r, wire.Grow(r, &l.Stale))
+		default:
+			r.Skip()
+		}
+	}
+}
+
+func (w *StaleRow) append(b []byte) []byte {
+	return wire.Bool(wire.Int(wire.Bytes(b, 1, w.Key), 3, int64(w.For)), 5, w.Vote)
+}
+
+func readStaleRow(r *wire.Reader, w *StaleRow) {
+	for m := r.Open("fastpaxos.StaleRow"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			w.Key = keys.Key(r.Bytes())
+		case 3:
+			w.For = time.Duration(r.Int())
+		case 5:
+			w.Vote = r.Bool()
 		default:
 			r.Skip()
 		}

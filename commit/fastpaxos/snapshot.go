@@ -3,6 +3,7 @@ package fastpaxos
 import (
 	"context"
 	"slices"
+	"time"
 
 	"meridian/clock"
 	"meridian/keys"
@@ -307,7 +308,19 @@ func (c *Client) outcome(ctx context.Context, b blocker) (committed bool, err er
 		if f.outcome != Undecided && (f.outcome != Past || f.option == nil) {
 			return f.outcome == Accepted, nil // if it is past, what it may have written has been told to all
 		}
-		if b.option.At.Add(stale).Less(c.o.Clock.Now()) {
+		age := time.Duration(c.o.Clock.Now().Wall - b.option.At.Wall)
+		over := age >= stale || age >= StalenessMost && b.option.Anchor != nil // then its record decides
+		if !over && age >= fateAfter && b.option.Anchor == nil {
+			switch c.fate(ctx, b.option) {
+			case won:
+				return true, nil
+			case lost:
+				return false, nil
+			case deserted:
+				over = true
+			}
+		}
+		if over {
 			if err := c.finishDangling(ctx, b); err != nil {
 				return false, err
 			}

@@ -497,7 +497,7 @@ func TestFastPaxosPredicts(t *testing.T) {
 			predicts(conn, "INSERT INTO stock VALUES ("+n+", 5, 'x')", commit, "1", want)
 			predicts(conn, "UPDATE stock SET n = n - 1 WHERE id = 7", commit, "1", want)
 			predicts(conn, "DELETE FROM stock WHERE id = "+n, commit, "1", want)
-			// What a statement decides by, and does not write, is read at a majority.
+			// Rows by which a statement decides, and which it does not write, are read at a majority.
 			majority := trips(regions, from)[2]
 			predicts(conn, "UPDATE stock SET name = 'y' WHERE id BETWEEN 5 AND 9", "read at: a majority, as of now", "2", majority+want)
 			predicts(conn, "UPDATE named SET n = n + 1 WHERE s = 'a'", "commit of named", "1", want)
@@ -604,7 +604,7 @@ func TestLaggingIsTold(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			exec(t, conn, "UPDATE stock SET name = 'y' WHERE id >= 100")
+			exec(t, conn, "UPDATE stock SET name = 'y' WHERE id IN (100, 101, 102)")
 		}()
 		time.Sleep(50 * time.Millisecond) // us-west1 is 62 ms away, and gets what is proposed after half of that
 		target.Isolate(name)

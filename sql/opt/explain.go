@@ -19,6 +19,8 @@ type ExplainOptions struct {
 	Costs bool
 	// Snapshot says that tables without leaseholders are read at one timestamp.
 	Snapshot bool
+	// Present says that they are read at a majority, as of now.
+	Present bool
 	// Actual, if set, describes what happened at a node, for EXPLAIN ANALYZE.
 	Actual func(Node) string
 }
@@ -148,6 +150,8 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 		case t.Protocol == 0:
 		case x.opts.Snapshot:
 			add("read at", "a quorum, at one timestamp")
+		case x.opts.Present:
+			add("read at", "a majority, as of now")
 		case x.decides && byKey:
 			add("read at", "the nearest replica, and confirmed if it is not written")
 		case x.decides:

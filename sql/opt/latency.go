@@ -28,6 +28,8 @@ type Region struct {
 	// Snapshot says that the plan reads at one timestamp, so that ranges without leaseholders are asked at a quorum, and Validates that what it has read there is read again before its
 	// commit (docs/transactions.md). Only predictions use them.
 	Snapshot, Validates bool
+	// Present says that ranges without leaseholders are read at a majority. Only predictions use it.
+	Present bool
 	// Params are the values of the plan's parameters, as far as they are known.
 	Params []types.Datum
 	// majority: ranges without leaseholders are asked at a majority (Place.Majority).
@@ -407,13 +409,13 @@ type predictor struct {
 // current is the distance of rows that a part of the plan reads: where the statement decides by a span of a table without leaseholders, it is that to a majority. Keys it reads at the nearest replica.
 func (x *predictor) current(t *catalog.Table, ix *catalog.Index, spans []IndexSpan, byKey bool) (d Distance) {
 	r := *x.region
-	r.majority = x.decides && t.Protocol != 0 && !byKey
+	r.majority = t.Protocol != 0 && !r.Snapshot && (x.decides && !byKey || r.Present)
 	return r.distanceOf(t, ix, spans)
 }
 
 // confirms notes that the statement reads keys, and may have to confirm them at a majority, or has to if it writes none of them.
 func (x *predictor) confirms(t *catalog.Table, ix *catalog.Index, spans []IndexSpan, sure bool) {
-	if !x.decides || t.Protocol == 0 {
+	if !x.decides || t.Protocol == 0 || x.region.Present {
 		return
 	}
 	d := x.current(t, ix, spans, false)
@@ -553,7 +555,7 @@ func (x *predictor) node(n Node) (sum trip) {
 		if s := scanBelow(n.Input); s != nil && s.Table == n.Table {
 			spans = spansOf(n.Table, s.Index, n.Table.Primary(), s.Spans)
 		}
-		d := r.distanceOf(n.Table, n.Table.Primary(), spans)
+		d := x.current(n.Table, n.Table.Primary(), spans, true)
 		if x.follows(n, d) {
 			break
 		}

@@ -538,6 +538,7 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 	var trace *exec.Trace
 	opts := opt.ExplainOptions{Verbose: c.Verbose, Costs: c.Costs == nil || *c.Costs}
 	opts.Snapshot, _ = s.readsSnapshot(p)
+	opts.Present = s.maxAge() < 0
 	var footer []string
 	var rounds *route.Trace
 	expected, far, err := s.predict(ctx, p, nil)

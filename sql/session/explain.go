@@ -249,6 +249,7 @@ func explainColumn(format string) result.Column {
 func (s *Session) explainStructured(c *bind.Explain, p *plan.Plan, trace *exec.Trace, rounds []field, planning, took time.Duration, w *rowWriter) error {
 	opts := opt.ExplainOptions{Verbose: c.Verbose}
 	opts.Snapshot, _ = s.readsSnapshot(p)
+	opts.Present = s.maxAge() < 0
 	x := explanation{options: c, meta: p.Program.Plan().Meta, trace: trace, region: s.srv.Ranges.Region}
 	fields := []field{{"Plan", x.fields(opt.ExplainTree(p.Program.Plan(), opts))}}
 	fields = append(fields, rounds...)

@@ -34,6 +34,7 @@ type Session struct {
 	out result.Results
 	identity
 	settings
+	ages ages
 	parser parse.Parser
 	env    environment
 	ending
@@ -328,6 +329,8 @@ func (s *Session) settingChanged(name string) {
 		s.check.Store(int64(s.duration(name)))
 	case temporary.Setting:
 		s.temp.account.SetLimit(int64(s.limit(temporary.Setting)))
+	case parameter.MaxStaleness, parameter.ReadAfter:
+		s.ages = s.agesSet(name)
 	case "lock_timeout":
 		if s.tx != nil {
 			s.tx.SetLockTimeout(s.duration(name))
@@ -593,6 +596,7 @@ func (s *Session) prepareQuery(ctx context.Context, p *plan.Plan, params []types
 // environmentFor fills in the session's execution environment; it is good until the next statement.
 func (s *Session) environmentFor(params []types.Datum, autoCommit bool) *exec.Env {
 	s.tx.BeginStatement()
+	s.tx.SetMaxAge(s.maxAge())
 	s.env.mayDraw = 0
 	s.fillScalar(params)
 	s.execEnv = exec.Env{Txn: s.temp.through(s.tx), Scalar: &s.scalarCtx, Virtual: lazyTables{s}, AutoCommit: autoCommit && s.state.Implicit()}

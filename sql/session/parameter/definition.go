@@ -26,6 +26,12 @@ type Definition struct {
 // ClientCheck is a setting of PostgreSQL, where its default is 0.
 const ClientCheck = "client_connection_check_interval"
 
+// MaxStaleness and ReadAfter say how old what a session reads may be, where the nearest replica serves it.
+const (
+	MaxStaleness = "fast_paxos_max_staleness"
+	ReadAfter    = "fast_paxos_read_after"
+)
+
 // The categories of pg_settings.
 const (
 	aboutStatements = "Client Connection Defaults / Statement Behavior"
@@ -91,6 +97,10 @@ var All = []Definition{
 	{Name: "escape_string_warning", Default: "on", Domain: boolean, Category: aboutHistory, About: noEffect},
 	{Name: "external_consistency", Default: "off", Domain: boolean, Category: aboutStatements, About: "Transactions are externally consistent; those that use a database that says so are in any case."},
 	{Name: "extra_float_digits", Default: "1", Domain: integer(-15, 3), Category: aboutFormats, About: "Digits of floating-point numbers: above zero as many as identify them."},
+	{Name: MaxStaleness, Default: "1s", Domain: durationTo(1000), Category: aboutStatements,
+		About: "How old rows of tables with the commit protocol fast_paxos may be that the default level reads at the nearest replica; 0: they are read at a majority."},
+	{Name: ReadAfter, Domain: readToken, Category: aboutStatements,
+		About: "A value of cluster_logical_timestamp() of another session: reads see all that had committed by then, also of tables with the commit protocol fast_paxos."},
 	{Name: "from_collapse_limit", Default: "8", Domain: integer(1, math.MaxInt32), Category: "Query Tuning / Other Planner Options", About: noEffect},
 	{Name: "geqo", Default: "on", Domain: boolean, Category: "Query Tuning / Genetic Query Optimizer", About: noEffect},
 	{Name: "hash_mem_multiplier", Default: "2", Domain: real(1, 1000), Category: aboutMemory, About: noEffect},

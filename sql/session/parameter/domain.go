@@ -231,6 +231,40 @@ var duration = &Domain{Type: "integer", Unit: "ms", Low: "0", High: format(math.
 	return format(ms)
 }}
 
+// durationTo is a duration of so many milliseconds at most.
+func durationTo(most int64) *Domain {
+	d := *duration
+	d.High = format(most)
+	d.read = func(s *Definition, v string) (string, error) {
+		if ms, _, ok := milliseconds(v); ok && ms > most {
+			return "", s.outside(format(ms)+" ms", "0", format(most))
+		}
+		return duration.read(s, v)
+	}
+	return &d
+}
+
+// readToken is a timestamp of cluster_logical_timestamp(), or nothing.
+var readToken = &Domain{Type: "string", read: func(s *Definition, v string) (string, error) {
+	if v = strings.TrimSpace(v); v == "" {
+		return v, nil
+	}
+	if ParseToken(v) == 0 {
+		return "", s.invalid(v).WithHint("Use what SELECT cluster_logical_timestamp() gives in the other session.")
+	}
+	return v, nil
+}}
+
+// ParseToken gives the time of a token, in nanoseconds since 1970; zero: it is none.
+func ParseToken(v string) int64 {
+	wall, logical, _ := strings.Cut(v, ".")
+	n, err := strconv.ParseInt(wall, 10, 64)
+	if _, bad := strconv.ParseUint("0"+logical, 10, 64); err != nil || bad != nil || n <= 0 {
+		return 0
+	}
+	return n
+}
+
 // milliseconds reads a time.
 func milliseconds(v string) (ms int64, hint string, ok bool) {
 	f, unit, ok := numberAndUnit(v)

@@ -1,0 +1,248 @@
+package fastpaxos
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/transport"
+)
+
+// How a gateway keeps what the default level reads from being older than its sessions allow (fastpaxos.FP85): an answer that may be older is not used if a quorum gives a newer one.
+
+// Chosen by us.
+const (
+	// renewWithin bounds the wait for a quorum; afterwards the answer of the nearest replica is used, and for unreachedFor no quorum of the range is asked.
+	renewWithin, unreachedFor = 2 * roundTime, time.Second
+	// fateAfter is how old an option is before its gateway is asked whether it is at work still.
+	fateAfter = 300 * time.Millisecond
+)
+
+// tooOld reports whether a row may be older than within allows.
+func (w *StaleRow) tooOld(within time.Duration) bool {
+	switch {
+	case w.Vote:
+		return w.For > min(within, voteOld)
+	case within < StalenessMost:
+		return true
+	}
+	return w.For > lackOld
+}
+
+// stale are the keys of an answer's rows that may be older than within allows.
+func (l *Looked) stale(within time.Duration) (out []keys.Key) {
+	for i := range l.Stale {
+		if l.Stale[i].tooOld(within) {
+			out = append(out, l.Stale[i].Key)
+		}
+	}
+	return out
+}
+
+// reaches reports whether a classic quorum of a key's range is likely to answer.
+func (c *Client) reaches(ctx context.Context, k keys.Key) (id kv.RangeID, ok bool) {
+	info, err := c.o.Sender.Range(ctx, k, false)
+	if err != nil {
+		return 0, false
+	}
+	id = info.Desc.ID
+	now := c.o.Host.Clock.Monotonic()
+	c.mu.Lock()
+	until := c.unreached[id]
+	if until <= now {
+		delete(c.unreached, id)
+	}
+	c.mu.Unlock()
+	if until > now {
+		return id, false
+	}
+	n := 0
+	for _, r := range info.Desc.Replicas {
+		if r.Type.Votes() && (r.Node == c.o.NodeID() || c.answers(r.Node) > 0) {
+			n++
+		}
+	}
+	return id, n >= QuorumsIn(&info.Desc).Classic
+}
+
+// renewing asks a quorum for what the nearest replica may have an old answer to. renewed: it has answered.
+func (c *Client) renewing(ctx context.Context, k keys.Key, f func(context.Context) error) (renewed bool, err error) {
+	id, ok := c.reaches(ctx, k)
+	if !ok {
+		return false, nil
+	}
+	within, cancel := c.o.Host.Clock.WithTimeout(ctx, renewWithin)
+	defer cancel()
+	switch err := f(within); {
+	case err == nil:
+		return true, nil
+	case isOther(err) || ctx.Err() != nil:
+		return false, err
+	}
+	c.mu.Lock()
+	c.unreached[id] = c.o.Host.Clock.Monotonic() + unreachedFor
+	c.mu.Unlock()
+	return false, nil
+}
+
+// renew reads rows again that may be too old.
+func (c *Client) renewRows(ctx context.Context, rows []Row, which []int) error {
+	if len(which) == 0 {
+		return nil
+	}
+	ks := make([]keys.Key, len(which))
+	for j, i := range which {
+		ks[j] = rows[i].Key
+	}
+	var fresh []Row
+	renewed, err := c.renewing(ctx, ks[0], func(ctx context.Context) (err error) {
+		fresh, err = c.fresh(ctx, kv.TxnID{}, ks)
+		return err
+	})
+	if renewed {
+		for j, i := range which {
+			rows[i] = fresh[j]
+		}
+	}
+	return err
+}
+
+// renewScan reads a part of a span again whose answer may be too old, and gives the new one.
+func (c *Client) renewScan(ctx context.Context, q *Look, l *Looked) (*Looked, error) {
+	var rows []Row
+	var read keys.Span
+	renewed, err := c.renewing(ctx, q.Span.Start, func(ctx context.Context) (err error) {
+		rows, read, err = c.scanFresh(ctx, kv.TxnID{}, *q)
+		return err
+	})
+	if !renewed {
+		return l, err
+	}
+	return &Looked{Rows: slices.DeleteFunc(rows, func(w Row) bool { return w.Value == nil }), Resume: restOf(q.Span, read, q.Reverse)}, nil
+}
+
+// fate is what an option's gateway says of its transaction.
+type fate uint8
+
+const (
+	// unclear: the gateway was not asked, or is of a release that does not know the question.
+	unclear fate = iota
+	// working: it is at work on it.
+	working
+	// won and lost: it has committed, or not, and the replicas are being told.
+	won
+	lost
+	// deserted: the gateway does not answer, or does not know of it.
+	deserted
+)
+
+// fate asks an option's gateway.
+func (c *Client) fate(ctx context.Context, o *Option) fate {
+	n := gatewayOf(o.At)
+	switch {
+	case n == 0 || c.o.Peers == nil || len(o.Keys) == 0:
+		return unclear
+	case n == c.o.NodeID():
+		return c.fateHere(o.Name)
+	}
+	told, err := c.ask(ctx, n, 0, &Ask{Kind: Fate, Key: o.Keys[0], Option: Option{Name: o.Name}})
+	var unreachable *transport.UnreachableError
+	switch {
+	case err != nil && ctx.Err() == nil && (errors.Is(err, errSilent) || errors.As(err, &unreachable) || errors.Is(err, context.DeadlineExceeded)):
+		return deserted
+	case err != nil:
+		return unclear
+	case told.Granted:
+		return working
+	case told.Learned.Verdict == Accepted:
+		return won
+	case told.Learned.Verdict == Rejected:
+		return lost
+	}
+	return deserted
+}
+
+// fates are the transactions that a gateway works on, and those that it has ended lately.
+type fates struct {
+	working     map[Name]bool
+	now, before map[Name]bool // whether they have committed
+	swapped     time.Duration
+}
+
+// fateHere is fate of this gateway's transaction.
+func (c *Client) fateHere(n Name) fate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fates.working[n] {
+		return working
+	}
+	committed, ok := c.fates.now[n]
+	if !ok {
+		committed, ok = c.fates.before[n]
+	}
+	switch {
+	case !ok:
+		return deserted
+	case committed:
+		return won
+	}
+	return lost
+}
+
+// worksOn says that the gateway is at work on a transaction until the returned function is called.
+func (c *Client) worksOn(n Name) (done func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fates.working[n] = true
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.fates.working, n)
+	}
+}
+
+// decided remembers the outcome of a transaction of this gateway for as long as replicas may not have heard. The caller has locked mu.
+func (f *fates) decided(n Name, committed bool, now time.Duration) {
+	if now-f.swapped > 2*stale || len(f.now) > knownMost {
+		f.now, f.before, f.swapped = map[Name]bool{}, f.now, now
+	}
+	f.now[n] = committed
+}
+
+// abandoned reports whether an option is old enough for others to end its transaction, or its gateway does not work on it, and has not ended it.
+func (c *Client) abandoned(ctx context.Context, o *Option) bool {
+	switch age := time.Duration(c.o.Clock.Now().Wall - o.At.Wall); {
+	case age >= stale:
+		return true
+	case age < fateAfter || o.Anchor != nil: // its record decides
+		return false
+	}
+	return c.fate(ctx, o) == deserted
+}
+
+// Check is NewsOptions.Check: it has the transaction of an option end that a row here has heard nothing of, and all replicas hear of it. lacks: the row here lacks what it has written.
+func (c *Client) Check(ctx context.Context, k keys.Key, n Name) (lacks bool, err error) {
+	r, err := c.quorum(ctx, k)
+	if err != nil {
+		return true, err
+	}
+	if v := r.vote(n); v != nil {
+		if err := c.conclude(ctx, kv.TxnID{}, k, r); err != nil {
+			return true, err
+		}
+	}
+	if _, added := r.addition(n); !added && r.Base.At.Less(n.At) && r.Outcome(n) != Accepted {
+		return false, nil // it was aborted, or has never come to those that answered
+	}
+	here, err := c.send(ctx, &Request{Kind: Query, Key: k})
+	if err != nil {
+		return true, err
+	}
+	if here.Record != nil && here.Record.covers(n) {
+		return false, nil
+	}
+	return true, c.mendVersions(ctx, k)
+}
