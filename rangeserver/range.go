@@ -66,6 +66,9 @@ func (g *Range) AppliedIn(src engine.Reader) (uint64, error) {
 	return replica.AppliedIn(src, g.r.RangeID())
 }
 
+// Reads is at or below the timestamps at which the cluster's transactions read, as far as this node has heard of them, and never after now.
+func (g *Range) Reads(now clock.Timestamp) clock.Timestamp { return g.s.protect(now, now) }
+
 // Clock is the node's.
 func (g *Range) Clock() *clock.Clock { return g.s.o.Clock }
 

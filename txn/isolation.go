@@ -71,6 +71,9 @@ func (t *Txn) ReadCurrent() { t.current = true }
 // SetMaxAge says how old what later reads see may be, in ranges whose plain reads may be of an earlier state (ReadOptions.MaxAge).
 func (t *Txn) SetMaxAge(d time.Duration) { t.maxAge = d }
 
+// SetRepeats says that other statements may follow the running one (ReadOptions.Repeats).
+func (t *Txn) SetRepeats(on bool) { t.repeats = on }
+
 // Implies says that the running statement has read an entry of an index, and a row that has it: if it writes the row, the entry is as it was read for as long as the row is.
 func (t *Txn) Implies(entry, row keys.Key) {
 	if t.others == nil || !t.current {

@@ -75,6 +75,7 @@ type Txn struct {
 	external external
 
 	maxAge  time.Duration // ReadOptions.MaxAge
+	repeats bool          // ReadOptions.Repeats
 	current bool          // the running statement decides by what it reads (ReadCurrent)
 
 	hold bool // locks are kept until the end, or it does not commit (HoldLocks)

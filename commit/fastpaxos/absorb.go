@@ -68,6 +68,7 @@ func (a *Acceptor) Tend(src engine.Reader, now clock.Timestamp) error {
 	if err := a.inherited(src); err != nil {
 		return err
 	}
+	a.keepFrom(now)
 	rd := mvcc.NewReader(src)
 	defer rd.Close()
 	least := a.floor
@@ -84,12 +85,13 @@ func (a *Acceptor) Tend(src engine.Reader, now clock.Timestamp) error {
 			a.load(keys.Key(k), base)
 			r = a.records[k]
 		}
+		r.dropEras(a.from)
 		if err := r.tend(rd, keys.Key(k), now); err != nil {
 			return err
 		}
 		if r.idle(now) {
 			// The base has the record again. All that was remembered of it is past for all records (fastpaxos.FP41).
-			a.floor, a.old = a.floor.Forward(r.Floor), a.old.Forward(r.Base.At)
+			a.floor, a.from = a.floor.Forward(r.Floor), a.from.Forward(r.kept.lost)
 			r.kept.floor = a.floor
 			r.noteHead()
 		}
@@ -171,7 +173,6 @@ func (a *Acceptor) next() (out []string) {
 // tend forgets outcomes, and takes over the base's version if the record lacks it: a replica that missed an outcome learns it so.
 func (r *Record) tend(src *mvcc.Reader, k keys.Key, now clock.Timestamp) error {
 	by := r.kept
-	r.dropEras(now)
 	if by.base.Less(r.Base.At) || by.checked.Less(now.Add(-basesChecked)) || slices.ContainsFunc(r.Votes, func(v Vote) bool { return v.At.Less(now.Add(-overdue)) }) {
 		by.checked = now
 		at, v, err := src.Latest(k)
@@ -192,7 +193,7 @@ func (r *Record) tend(src *mvcc.Reader, k keys.Key, now clock.Timestamp) error {
 
 // idle reports whether the record need not be kept: the base has it, and a copy of an option that has ended does not come any more.
 func (r *Record) idle(now clock.Timestamp) bool {
-	return len(r.Votes)+len(r.Added)+len(r.Recent) == 0 && r.Promised.Default() && r.Accepted.Default() && !r.kept.side &&
+	return len(r.Votes)+len(r.Added)+len(r.Recent)+len(r.kept.eras) == 0 && r.Promised.Default() && r.Accepted.Default() && !r.kept.side &&
 		r.Base.At.LessEq(r.kept.base) && (r.Floor.LessEq(r.kept.floor) || r.Floor.Less(now.Add(-settledFor)))
 }
 

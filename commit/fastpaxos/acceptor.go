@@ -134,9 +134,13 @@ type Acceptor struct {
 	left  keys.Span
 	// size is about how many bytes the delta has.
 	size int64
-	// low is at or above all promises that earlier processes of the node have made to readers, marks has those of this one, and the base may lack versions up to old.
-	low, old clock.Timestamp
-	marks    *Marks
+	// low is at or above all promises that earlier processes of the node have made to readers, marks has those of this one. from is from when on earlier states are known, of records that are dropped too
+	// (fastpaxos.FP62), and eras counts these.
+	// reads gives at or below which timestamps transactions read, nil if that is not known.
+	reads     func(now clock.Timestamp) clock.Timestamp
+	low, from clock.Timestamp
+	marks     *Marks
+	eras      int64
 	// fresh are records whose version the base may lack; tended is where Tend goes on.
 	fresh  map[string]bool
 	tended string
@@ -173,7 +177,7 @@ func NewAcceptor(q Quorums, cols Columns, records []Write, last core.Ticket) *Ac
 }
 
 func (a *Acceptor) keep(k keys.Key, r *Record, by *kept) {
-	by.spare = &a.spare
+	by.spare, by.total = &a.spare, &a.eras
 	r.kept = by
 	name := string(k)
 	a.records[name] = r

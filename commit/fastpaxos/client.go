@@ -76,8 +76,8 @@ type ClientOptions struct {
 //	    asked for the promise, and it is made when a classic quorum has accepted the state with it (Record.Mark), as an option is learned.
 //	    This also reads rows by their keys where only a classic quorum of replicas answers.
 //	fastpaxos.FP62 (I3): The answer of a replica about a row at a timestamp has all options up to it that it has accepted: as outstanding, or executed and not yet replaced by then, or as known to be aborted. Earlier
-//	    states of a row are kept in memory for a minute (era), and only while that holds; a replica that does not know says so (PastRow.Old), and does not
-//	    count. A key of which a scan finds nothing at some replicas, and something at others, is asked for by itself: it may be deleted at the former.
+//	    states of a row are kept in memory (era) for a minute, and for as long as transactions of the cluster read at a timestamp that was less than a minute old when the replica heard of them, and only while that
+//	    holds; a replica that does not know says so (PastRow.Old, Looked.Old), and does not count. A key of which a scan finds nothing at some replicas, and something at others, is asked for by itself: it may be deleted at the former.
 //	fastpaxos.FP63 (I3): A serializable transaction reads and writes at its commit timestamp. Before it proposes anything it reads again, at that timestamp, what it has read, with the promises of fastpaxos.FP60, and is
 //	    refused if something has changed. A row that one of its physical options replaces need not be read again: the option is accepted only if the row has not changed. So the
 //	    order of timestamps is the order of serializable transactions; of two with the same one, the promise of one excludes the other's option. No option outlives its
@@ -154,7 +154,11 @@ func (c *Client) stamp(seen clock.Timestamp) clock.Timestamp {
 		c.writer = 1<<31 | uint32(c.o.NodeID())<<16 | uint32(uint16(c.o.Host.Dice.Uint64())) // another one after each start
 	}
 	c.last = max(c.last+1, now.Wall, seen.Wall+1)
-	return clock.Timestamp{Wall: c.last, Logical: c.writer}
+	at := clock.Timestamp{Wall: c.last, Logical: c.writer}
+	if now.Less(at) {
+		_ = c.o.Clock.Update(at) // the messages with the proposals carry a reading that is not before them (fastpaxos.FP87); a clock that refuses is beyond its bound
+	}
+	return at
 }
 
 // number is one that no other master has. It names this node (Ballot.Node), and says nothing else: whose ballot is the later one is a matter of luck.

@@ -38,6 +38,7 @@ type coordinator struct {
 	// at is the timestamp that the transaction's reads are of, zero if they are of the present; spans are what was read.
 	at    clock.Timestamp
 	spans []keys.Span
+	front frontier
 }
 
 // Begin implements txn.Protocol.
@@ -73,7 +74,7 @@ func (x *coordinator) Get(ctx context.Context, t *kv.Txn, ks []keys.Key, o txn.R
 			}
 		}
 		defer x.works()()
-		rows, err = x.rows(ctx, t, ks)
+		rows, err = x.rows(ctx, t, ks, o.Repeats)
 		if o.Check && err == nil {
 			x.guarded(rows)
 		}
@@ -400,7 +401,7 @@ func (x *coordinator) options(ctx context.Context, t *kv.Txn, writes []transacti
 	if err := x.await(ctx, func(k keys.Key) bool { return slices.ContainsFunc(unread, k.Equal) }); err != nil {
 		return nil, nil, err
 	}
-	rows, err := x.rows(ctx, t, unread)
+	rows, err := x.rows(ctx, t, unread, false)
 	if uncertain := (*kv.UncertaintyError)(nil); errors.As(err, &uncertain) {
 		return nil, nil, changed(uncertain.RetryAt)
 	}

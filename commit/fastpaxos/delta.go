@@ -67,8 +67,10 @@ type kept struct {
 	sums    *totals // nil: to be computed
 	// next is when outcomes are to be forgotten again.
 	next clock.Timestamp
-	// eras are earlier states, oldest first.
-	eras []era
+	// eras are earlier states, oldest first. States that ended up to lost may be missing. total counts those of the acceptor.
+	eras  []era
+	lost  clock.Timestamp
+	total *int64
 }
 
 func (r *Record) note(p partKind, n Name, grows int) {

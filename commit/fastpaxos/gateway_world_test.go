@@ -304,10 +304,12 @@ func (w *lab) tend(d *kv.RangeDescriptor, r kv.ReplicaID, a *Acceptor, now clock
 			g.noteHead()
 			g.learn(&Record{Base: v})
 		}
+		a.keepFrom(now)
+		g.dropEras(a.from)
 		g.Forget(now.Add(-remembered))
 		idle := g.idle(now)
 		if idle {
-			a.floor, a.old = a.floor.Forward(g.Floor), a.old.Forward(g.Base.At)
+			a.floor, a.from = a.floor.Forward(g.Floor), a.from.Forward(g.kept.lost)
 			g.kept.floor = a.floor
 		}
 		a.persist(keys.Key(k), g, false)

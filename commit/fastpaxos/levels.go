@@ -21,11 +21,24 @@ func ofSnapshot(t *kv.Txn) bool {
 
 // snapshot is what a transaction reads at. A version that may have been written before it began makes the read uncertain.
 func (x *coordinator) snapshot(t *kv.Txn) snapshot {
-	return snapshot{at: t.ReadTimestamp, limit: t.UncertaintyLimit, by: t.ID}
+	return snapshot{at: t.ReadTimestamp, limit: t.UncertaintyLimit, by: t.ID, front: &x.front}
+}
+
+// certain reports whether a span was read at the transaction's timestamp (fastpaxos.FP88).
+func (x *coordinator) certain(t *kv.Txn, span keys.Span) bool {
+	return x.at == t.ReadTimestamp && slices.ContainsFunc(x.spans, func(s keys.Span) bool { return s.ContainsSpan(span) })
+}
+
+// early has the transaction read later, before its client has seen anything: at a timestamp at which no read is uncertain (fastpaxos.FP87). repeats says that other statements may follow.
+func (x *coordinator) early(s snapshot, repeats bool) error {
+	if at := x.front.latest(); repeats && len(x.spans) == 0 && s.at.Less(at) && s.at.Less(s.limit) {
+		return &kv.UncertaintyError{Value: at, RetryAt: at}
+	}
+	return nil
 }
 
 // rows reads rows as the transaction's level wants it.
-func (x *coordinator) rows(ctx context.Context, t *kv.Txn, ks []keys.Key) ([]Row, error) {
+func (x *coordinator) rows(ctx context.Context, t *kv.Txn, ks []keys.Key, repeats bool) ([]Row, error) {
 	if !ofSnapshot(t) || len(ks) == 0 {
 		return x.c.read(ctx, ks)
 	}
@@ -33,8 +46,14 @@ func (x *coordinator) rows(ctx context.Context, t *kv.Txn, ks []keys.Key) ([]Row
 		return nil, err
 	}
 	s := x.snapshot(t)
+	if !slices.ContainsFunc(ks, func(k keys.Key) bool { return !x.certain(t, keys.Span{Start: k}) }) {
+		s.limit = s.at
+	}
 	rows, newer, err := x.c.readAt(ctx, ks, s)
-	if err = certainly(t, s, newer, err); err != nil {
+	if err = certainly(t, s, newer, err); err == nil {
+		err = x.early(s, repeats)
+	}
+	if err != nil {
 		return nil, err
 	}
 	for _, k := range ks {
@@ -76,8 +95,14 @@ func (x *coordinator) scanAt(ctx context.Context, t *kv.Txn, o txn.ScanOptions) 
 		return nil, nil, err
 	}
 	s := x.snapshot(t)
-	rows, read, newer, err := x.c.scanAt(ctx, s.look(o.Span, o.Reverse, o.MaxRows, o.TargetBytes))
-	if err = certainly(t, s, newer, err); err != nil {
+	if x.certain(t, keys.Span{Start: o.Span.Start, End: o.Span.Stop()}) {
+		s.limit = s.at
+	}
+	rows, read, newer, err := x.c.scanAt(ctx, s.look(o.Span, o.Reverse, o.MaxRows, o.TargetBytes), s.front)
+	if err = certainly(t, s, newer, err); err == nil {
+		err = x.early(s, o.Repeats)
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	rows = slices.DeleteFunc(rows, func(w Row) bool { return w.Value == nil })
@@ -189,7 +214,7 @@ func (x *coordinator) pointsAgain(ctx context.Context, t *kv.Txn, s snapshot, po
 
 // spanAgain reads a part of a span again, at its beginning; the rest begins at rest.
 func (x *coordinator) spanAgain(ctx context.Context, t *kv.Txn, s snapshot, span keys.Span) (rest keys.Key, err error) {
-	rows, read, newer, err := x.c.scanAt(ctx, s.look(span, false, 0, scanBytes))
+	rows, read, newer, err := x.c.scanAt(ctx, s.look(span, false, 0, scanBytes), nil)
 	if err = certainly(t, s, newer, err); err != nil {
 		return nil, err
 	}

@@ -120,9 +120,11 @@ type News struct {
 	// known are options that were heard of in the present and in the last part of time, by their hashes.
 	known, before map[uint64]struct{}
 	swapped       time.Duration
-	ranges        map[kv.RangeID]*rangeNews
-	peers         map[kv.NodeID]*newsPeer
-	running       bool
+	// latest is the latest timestamp of an option that was heard of.
+	latest  clock.Timestamp
+	ranges  map[kv.RangeID]*rangeNews
+	peers   map[kv.NodeID]*newsPeer
+	running bool
 }
 
 // newsPeer is another node's store.
@@ -216,6 +218,13 @@ func (n *News) of(id kv.RangeID) *rangeNews {
 	return n.ranges[id]
 }
 
+// heardOf is the latest timestamp of an option that this process of the store has heard of; began is when the process began.
+func (n *News) heardOf(began clock.Timestamp) clock.Timestamp {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.latest.Forward(began)
+}
+
 // leave removes a range, if it is still that participant's.
 func (n *News) leave(id kv.RangeID, t teller) {
 	if n == nil {
@@ -266,6 +275,7 @@ func (g *rangeNews) note(k keys.Key, name Name, kind newsKind) {
 		}
 	}
 	n.known[h] = struct{}{}
+	n.latest = n.latest.Forward(name.At)
 	if len(n.known) > knownMost {
 		n.known, n.before = map[uint64]struct{}{}, n.known
 	}

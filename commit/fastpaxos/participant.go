@@ -24,7 +24,8 @@ func acceptors(o *ProtocolOptions, marks *Marks) *acceptor.Protocol[*Acceptor, R
 		New: func(g *rangeserver.Range, generation uint64, delta []Write, last core.Ticket) *Acceptor {
 			a := NewAcceptor(QuorumsIn(g.Desc()), o.Columns, nil, last)
 			a.floor, a.generation = g.Generation().Floor, generation
-			a.low, a.old, a.marks = g.StartedAt(), g.StartedAt(), marks
+			a.reads = g.Reads
+			a.low, a.from, a.marks = g.StartedAt(), g.StartedAt().Forward(a.floor), marks
 			a.news = o.News.of(g.Desc().ID)
 			a.Restore(delta)
 			a.begin(g.Engine(), g.Desc().Span())
@@ -117,6 +118,9 @@ func lookBack(g *rangeserver.Range, generation uint64, a *Acceptor, d *kv.RangeD
 	r := mvcc.NewReader(g.Engine())
 	defer r.Close()
 	l, err := a.lookBack(&replicated{a: a, src: g.Engine(), r: r}, q, d.Span())
+	if a.news != nil {
+		l.Heard = a.news.n.heardOf(g.StartedAt())
+	}
 	if err == nil && !g.Acts(generation) {
 		return nil, &kv.GenerationError{Range: d.ID, Desc: g.Desc()} // what was promised may not be in this replica's report
 	}

@@ -101,10 +101,12 @@ type era struct {
 	until clock.Timestamp
 }
 
-// Chosen by us: a snapshot is not read for much longer, and what a hot record keeps for it is bounded.
+// Chosen by us: earlier states are kept for so long in any case, and for as long as a transaction reads them; eraMost bounds those of a record, erasMost those of a range. Beyond that the latter are not kept for
+// transactions that take longer than eraTime.
 const (
-	eraTime = remembered
-	eraMost = 512
+	eraTime  = remembered
+	eraMost  = 1 << 13
+	erasMost = 1 << 18
 )
 
 // keepEra remembers the state that a later version takes the place of, in memory: after a restart readers of the past ask other replicas. complete says that
@@ -115,25 +117,47 @@ func (r *Record) keepEra(until clock.Timestamp, complete bool) {
 	case by == nil:
 		return
 	case !complete:
-		by.eras = nil
+		by.loseEras(len(by.eras))
+		by.lost = by.lost.Forward(until)
 		return
 	}
 	by.eras = append(by.eras, era{r.Base, slices.Clone(r.Added), until})
-	if len(by.eras) > eraMost {
-		by.eras = slices.Delete(by.eras, 0, eraMost/2)
+	if by.total != nil {
+		*by.total++
 	}
-	r.dropEras(until)
+	if len(by.eras) > eraMost {
+		by.loseEras(eraMost / 2)
+	}
 }
 
-// dropEras forgets states that ended long before a timestamp.
-func (r *Record) dropEras(now clock.Timestamp) {
-	n, old := 0, clock.Timestamp{Wall: now.Wall - int64(eraTime)}
-	for n < len(r.kept.eras) && r.kept.eras[n].until.Less(old) {
+// loseEras forgets the first of the states.
+func (by *kept) loseEras(n int) {
+	if n == 0 {
+		return
+	}
+	by.lost = by.lost.Forward(by.eras[n-1].until)
+	if by.total != nil {
+		*by.total -= int64(n)
+	}
+	by.eras = slices.Delete(by.eras, 0, n)
+}
+
+// dropEras forgets states that ended up to a timestamp.
+func (r *Record) dropEras(upTo clock.Timestamp) {
+	n := 0
+	for n < len(r.kept.eras) && r.kept.eras[n].until.LessEq(upTo) {
 		n++
 	}
-	if n > 0 {
-		r.kept.eras = slices.Delete(r.kept.eras, 0, n)
+	r.kept.loseEras(n)
+}
+
+// keepFrom says from when on earlier states are kept: for eraTime, and for all transactions that read.
+func (a *Acceptor) keepFrom(now clock.Timestamp) {
+	from := now.Add(-eraTime)
+	if a.reads != nil && a.eras <= erasMost {
+		from = from.Backward(a.reads(now))
 	}
+	a.from = a.from.Forward(from)
 }
 
 // PastRow is what a replica knows of a row at a timestamp.
@@ -220,9 +244,9 @@ type source interface {
 
 // lookBack reads rows at a timestamp, and promises to accept nothing at or below it in what it has read (fastpaxos.FP60). The range has the span within.
 func (a *Acceptor) lookBack(src source, q *Look, within keys.Span) (out Looked, err error) {
-	if q.At.Less(a.floor) || q.At.Less(a.old) {
+	if q.At.Less(a.from) {
 		// Versions between those that the base has may have been dropped.
-		return Looked{Old: true, Since: a.floor.Forward(a.old)}, nil
+		return Looked{Old: true, Since: a.from}, nil
 	}
 	termed := q.termed(a.term)
 	if termed {

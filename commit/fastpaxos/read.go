@@ -61,6 +61,8 @@ type Looked struct {
 	// Age is how old the answer may be, and Stale are rows that may be older (fastpaxos.FP85). A read of the present that asks for no options gets them.
 	Age   time.Duration
 	Stale []StaleRow
+	// Heard is the latest timestamp of an option that the replica's store has heard of, in any range, of an answer about rows at a timestamp (fastpaxos.FP87).
+	Heard clock.Timestamp
 }
 
 // StaleRow is a row that may be older than the other ones of an answer.
@@ -310,7 +312,7 @@ func (l *Looked) Append(b []byte) []byte {
 		b, at = wire.Begin(b, 14)
 		b = wire.End(l.Stale[i].append(b), at)
 	}
-	return b
+	return wire.Timestamp(b, 16, l.Heard)
 }
 
 func (o *Outstanding) append(b []byte) []byte {
@@ -358,6 +360,8 @@ func readLooked(r *wire.Reader, l *Looked) {
 			l.Age = time.Duration(r.Int())
 		case 14:
 			readStaleRow(r, wire.Grow(r, &l.Stale))
+		case 16:
+			l.Heard = r.Timestamp()
 		default:
 			r.Skip()
 		}

@@ -16,6 +16,7 @@ import (
 type snapshot struct {
 	at, limit clock.Timestamp
 	by        kv.TxnID
+	front     *frontier // nil: there is none
 }
 
 // oldError says that too few replicas know the versions of a time.
@@ -36,7 +37,10 @@ type reading struct {
 	termed       int
 	term         Ballot
 	newer, since clock.Timestamp
-	rows         map[string]*pastRecord
+	// nodes have said what the latest option is that they have heard of, and last is the latest of these.
+	nodes map[kv.NodeID]bool
+	last  clock.Timestamp
+	rows  map[string]*pastRecord
 	// covered is the part of the span that all of them have read.
 	covered keys.Span
 }
@@ -51,6 +55,14 @@ type pastRecord struct {
 	differ bool
 }
 
+// start is the key by which the range is found.
+func (q *Look) start() keys.Key {
+	if q.Keys != nil {
+		return q.Keys[0]
+	}
+	return q.Span.Start
+}
+
 func newReading(q *Look) *reading { return &reading{q: q} }
 
 // begin begins anew in a generation.
@@ -58,6 +70,21 @@ func (m *reading) begin(d *kv.RangeDescriptor) {
 	*m = reading{q: m.q, in: placeOf(d), quorum: QuorumsIn(d), rows: map[string]*pastRecord{}, covered: m.q.Span}
 	for _, k := range m.q.Keys {
 		m.rows[string(k)] = &pastRecord{key: k}
+	}
+}
+
+// from takes in which option the node of an answer's replica has heard of last.
+func (m *reading) from(d *kv.RangeDescriptor, id kv.ReplicaID, l *Looked) {
+	if l.Heard.IsZero() {
+		return // its release does not
+	}
+	for _, r := range d.Replicas {
+		if r.Replica == id {
+			if m.nodes == nil {
+				m.nodes = map[kv.NodeID]bool{}
+			}
+			m.nodes[r.Node], m.last = true, m.last.Forward(l.Heard)
+		}
 	}
 }
 
@@ -137,12 +164,30 @@ func (m *reading) unread(closed map[string]bool) (old, busy, unsure []keys.Key) 
 	return old, busy, unsure
 }
 
-// lookBack reads rows of one range at a timestamp. In the result no option is open.
-func (c *Client) lookBack(ctx context.Context, q *Look) (m *reading, err error) {
-	start := q.Span.Start
-	if q.Keys != nil {
-		start = q.Keys[0]
+// lookBack reads rows of one range at a timestamp. In the result no option is open. front, if not nil, bounds what is uncertain, or takes in what this read says of it.
+func (c *Client) lookBack(ctx context.Context, q *Look, front *frontier) (m *reading, err error) {
+	if front != nil {
+		before := q
+		for {
+			info, err := c.o.Sender.Range(ctx, before.start(), false)
+			if err != nil {
+				return nil, err
+			}
+			asked := *before
+			asked.Limit = front.limit(&info.Desc, before.Limit)
+			if m, err = c.lookBack(ctx, &asked, nil); err != nil {
+				return nil, err
+			}
+			if m.in == placeOf(&info.Desc) || asked.Limit == before.Limit {
+				front.note(m)
+				return m, nil
+			}
+			if front = (&frontier{}); ctx.Err() != nil { // it has other voters than was thought
+				return nil, ctx.Err()
+			}
+		}
 	}
+	start := q.start()
 	closed := map[string]bool{}
 	// The promise of a term's master is asked for before the acceptors', if it is known that there is one.
 	var by ruledTerm
@@ -161,13 +206,14 @@ func (c *Client) lookBack(ctx context.Context, q *Look) (m *reading, err error) 
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		m = newReading(q)
 		var busy, unsure []keys.Key
-		enough, err := c.each(ctx, []*Request{{Kind: Read, Key: start, Look: q, Generation: by.in.generation}}, func(d *kv.RangeDescriptor, _ kv.ReplicaID, rs []*Reply) bool {
+		enough, err := c.each(ctx, []*Request{{Kind: Read, Key: start, Look: q, Generation: by.in.generation}}, func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*Reply) bool {
 			if m.in != placeOf(d) {
 				m.begin(d)
 			}
 			if rs[0].Looked == nil {
 				return true
 			}
+			m.from(d, from, rs[0].Looked)
 			m.take(rs[0].Looked)
 			if m.termed > m.quorum.Replicas-m.quorum.Reading() && (mayAsk || q.Keys == nil) {
 				return false
@@ -244,7 +290,7 @@ func (c *Client) certain(ctx context.Context, m *reading, ks []keys.Key) error {
 		return nil
 	}
 	slices.SortFunc(ks, keys.Key.Compare)
-	again, err := c.lookBack(ctx, &Look{Keys: ks, At: m.q.At, Limit: m.q.Limit, By: m.q.By, Term: m.q.Term})
+	again, err := c.lookBack(ctx, &Look{Keys: ks, At: m.q.At, Limit: m.q.Limit, By: m.q.By, Term: m.q.Term}, nil)
 	if err != nil {
 		return err
 	}
@@ -345,7 +391,7 @@ func (c *Client) readAt(ctx context.Context, ks []keys.Key, s snapshot) (rows []
 			for _, i := range groups[g] {
 				q.Keys = append(q.Keys, ks[i])
 			}
-			found[g], err = c.lookBack(ctx, q)
+			found[g], err = c.lookBack(ctx, q, s.front)
 			return err
 		})
 		if err == nil {
@@ -369,13 +415,13 @@ func (c *Client) readAt(ctx context.Context, ks []keys.Key, s snapshot) (rows []
 }
 
 // scanAt reads the rows of a part of a span at a timestamp, from the end at which the scan begins; read is that part. Rows without a value are among them.
-func (c *Client) scanAt(ctx context.Context, q Look) (rows []Row, read keys.Span, newer clock.Timestamp, err error) {
+func (c *Client) scanAt(ctx context.Context, q Look, front *frontier) (rows []Row, read keys.Span, newer clock.Timestamp, err error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		one := q
 		if one.Span, err = c.part(ctx, q.Span, q.Reverse); err != nil {
 			return nil, read, newer, err
 		}
-		m, err := c.lookBack(ctx, &one)
+		m, err := c.lookBack(ctx, &one, front)
 		if err != nil {
 			if !changing(err) {
 				return nil, read, newer, err

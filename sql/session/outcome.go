@@ -171,7 +171,7 @@ func conflictDetail(err error) string {
 // readDetail says why what a transaction has read, or would read, at its timestamp is of no use.
 func readDetail(e *txn.ReadError) string {
 	if e.Forgotten {
-		return fmt.Sprintf("Tables with the commit protocol %s can be read at a transaction's timestamp for about a minute, and until one of their ranges has changed.", e.Protocol)
+		return fmt.Sprintf("Tables with the commit protocol %s can be read at a transaction's timestamp until one of their ranges changes, as by a split or a move.", e.Protocol)
 	}
 	return "A row that the transaction has read was written by another transaction since."
 }

@@ -34,7 +34,7 @@ type Session struct {
 	out result.Results
 	identity
 	settings
-	ages ages
+	ages   ages
 	parser parse.Parser
 	env    environment
 	ending
@@ -597,6 +597,7 @@ func (s *Session) prepareQuery(ctx context.Context, p *plan.Plan, params []types
 func (s *Session) environmentFor(params []types.Datum, autoCommit bool) *exec.Env {
 	s.tx.BeginStatement()
 	s.tx.SetMaxAge(s.maxAge())
+	s.tx.SetRepeats(s.state.Block())
 	s.env.mayDraw = 0
 	s.fillScalar(params)
 	s.execEnv = exec.Env{Txn: s.temp.through(s.tx), Scalar: &s.scalarCtx, Virtual: lazyTables{s}, AutoCommit: autoCommit && s.state.Implicit()}
