@@ -17,8 +17,11 @@
 //	    every checkpoint verifies the claim in its transaction.
 //	job.J2: Resume may be called any number of times, each time from the last checkpoint; so may Revert. Both have to be idempotent from
 //	    there.
-//	job.J3: An error of the user's (one with an SQLSTATE that a retry does not change) makes the job revert; after any other the job is
-//	    retried, with pauses.
+//	job.J3: An error of the user's (one with an SQLSTATE that a retry does not change) makes the job revert. One that says of itself that it passes
+//	    is retried for as long as it takes, with pauses. Any other is retried a few times without a checkpoint in between; then the job reverts with it as the
+//	    cause, because statements wait for the job. Revert is retried in the same way. If it fails for good, Abandon frees what waits for the job, and the job
+//	    fails. So no job keeps a statement waiting for ever with an error that nobody sees: that of the last attempt is in the job's row.
+//	job.J5: CANCEL JOB ends the attempt that is under way within a fourth of a claim's duration, whether or not it makes checkpoints.
 //	job.J4: A row that a later version has written is listed, and neither run nor changed by this one. If a job meets a table that only a later
 //	    version understands, its claim is given up, and a node of that version goes on.
 //

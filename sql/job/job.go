@@ -16,7 +16,10 @@ import (
 	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/fault"
+	"meridian/sql/rowcode"
 	"meridian/sql/sqlstate"
+	"meridian/storage/engine"
+	"meridian/transport"
 	"meridian/txn"
 	"meridian/version"
 	"meridian/wire"
@@ -55,9 +58,10 @@ type Record struct {
 	// After is the time from which the job may begin.
 	After int64 `json:",omitempty"`
 	// CancelRequested is set by CANCEL JOB.
-	CancelRequested bool     `json:",omitempty"`
-	Claim           Claim    `json:",omitzero"`
-	Error           *Failure `json:",omitempty"`
+	CancelRequested bool  `json:",omitempty"`
+	Claim           Claim `json:",omitzero"`
+	// Error is the cause of the end of a job that failed or reverts. While a job runs, it is that of its last attempt, if that failed: the job is repeated.
+	Error *Failure `json:",omitempty"`
 	// Needs is the lowest version that can read the row; zero: any.
 	Needs version.Version `json:"needs,omitzero"`
 
@@ -121,6 +125,10 @@ type Handler struct {
 	Resume func(ctx context.Context, r *Run) error
 	// Revert undoes it after cause; nil: there is nothing to undo.
 	Revert func(ctx context.Context, r *Run, cause error) error
+	// Abandon is called if Revert fails for good: it frees what waits for the job. Nil: nothing does.
+	Abandon func(ctx context.Context, r *Run) error
+	// Insist says that the work is repeated until it succeeds or is cancelled, whatever the error: nothing waits for it, and it has to be done some day.
+	Insist bool
 }
 
 // Defaults of Options.
@@ -130,6 +138,9 @@ const (
 	DefaultConcurrency   = 4
 	DefaultRetention     = 24 * time.Hour
 )
+
+// maxAttempts is how often a job is tried that makes no progress and fails with an error of which a retry is no remedy that is known: within half a minute (job.J3). It is ours.
+const maxAttempts = 8
 
 // Options of a Registry; durations of zero mean the defaults.
 type Options struct {
@@ -322,6 +333,18 @@ func (r *Registry) Cancel(ctx context.Context, id ID) error {
 	return err
 }
 
+// CancelIfFailing is Cancel of a job whose last attempt has failed; it leaves others alone.
+func (r *Registry) CancelIfFailing(ctx context.Context, id ID) error {
+	v, err := r.o.DB.Get(ctx, jobKey(id))
+	if err != nil || v == nil {
+		return err
+	}
+	if rec, err := r.usable(id, v); err != nil || rec.Status != Running || rec.Error == nil || rec.CancelRequested {
+		return err
+	}
+	return r.Cancel(ctx, id)
+}
+
 // Run runs a job that was committed, on the caller's goroutine; if another node has claimed it, Run waits for that node. The error is
 // the one with which the job failed. If the context ends before the job, the node continues the job.
 func (r *Registry) Run(ctx context.Context, id ID) error {
@@ -412,6 +435,9 @@ func (r *Registry) outcome(ctx context.Context, id ID) (bool, error) {
 	if !rec.Status.Finished() {
 		return false, nil
 	}
+	if rec.Status == Succeeded {
+		return true, nil
+	}
 	return true, rec.failure()
 }
 
@@ -430,6 +456,40 @@ func failedWith(err error) *Failure {
 		e = sqlstate.New(sqlstate.InternalError, "%v", err)
 	}
 	return &Failure{string(e.Code), e.Message, e.Detail, e.Hint, e.Schema, e.Table, e.Constraint, e.Column}
+}
+
+// transient reports whether an error says of itself that it passes: by a retry, when a lock is released, or when nodes are back (job.J3). Others may pass, or may not.
+func transient(err error) bool {
+	var (
+		known     *sqlstate.Error
+		retry     *txn.RetryError
+		aborted   *kv.TxnAbortedError
+		tooOld    *kv.WriteTooOldError
+		uncertain *kv.UncertaintyError
+		mustMove  *kv.TxnRetryError
+		refresh   *kv.RefreshFailedError
+		deadlock  *kv.DeadlockError
+		lost      *kv.LocksLostError
+		locked    *kv.LockNotAvailableError
+		ambiguous *kv.AmbiguousError
+		unavail   *kv.UnavailableError
+		protocol  *kv.ProtocolError
+		newer     *rowcode.NewerError
+		unreach   *transport.UnreachableError
+		overload  *transport.OverloadedError
+		store     *engine.FatalError
+		later     *wire.VersionError
+	)
+	switch {
+	case errors.As(err, &known):
+		return !permanent(err)
+	case errors.As(err, &retry), errors.As(err, &aborted), errors.As(err, &tooOld), errors.As(err, &uncertain), errors.As(err, &mustMove), errors.As(err, &refresh),
+		errors.As(err, &deadlock), errors.As(err, &lost), errors.As(err, &locked), errors.As(err, &ambiguous), errors.As(err, &unavail), errors.As(err, &protocol), errors.As(err, &newer),
+		errors.As(err, &unreach), errors.As(err, &overload), errors.As(err, &store), errors.As(err, &later),
+		errors.Is(err, ErrLost), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return true
+	}
+	return false
 }
 
 // permanent reports whether a retry would fail as well (job.J3).
@@ -476,7 +536,9 @@ func (x *Run) Checkpoint(ctx context.Context, fraction float64, progress any) er
 		if rec.CancelRequested && rec.Status == Running {
 			return sqlstate.New(sqlstate.QueryCanceled, "job %d was canceled", rec.ID)
 		}
-		rec.Progress, rec.Fraction = p, fraction
+		if rec.Progress, rec.Fraction = p, fraction; rec.Status == Running {
+			rec.Error = nil // it goes on
+		}
 		return nil
 	})
 	if err == nil {
@@ -485,52 +547,70 @@ func (x *Run) Checkpoint(ctx context.Context, fraction float64, progress any) er
 	return err
 }
 
+// errCancelled ends the attempt of a job that was cancelled.
+var errCancelled = errors.New("job: it was cancelled")
+
 // work calls the handler until the job has finished, or this node must stop working on it.
 func (r *Registry) work(ctx context.Context, rec *Record, h Handler) (bool, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	// forward ends with CANCEL JOB, too, which has to reach attempts that make no checkpoint.
+	forward, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	id, until := rec.ID, rec.Claim.Expires
-	if !r.o.Host.Group.Go(func(group context.Context) { r.keepClaim(ctx, group, stop, id, until) }) {
+	if !r.o.Host.Group.Go(func(group context.Context) { r.keepClaim(ctx, group, stop, cancel, id, until) }) {
 		return false, context.Canceled
 	}
 	x := &Run{Job: rec, r: r}
-	pause := 100 * time.Millisecond
+	const least = 100 * time.Millisecond
+	pause := least
+	attempts, mark := 0, rec.progress() // failed attempts since the last checkpoint
 	for {
+		reverting := rec.Status == Reverting
 		var err error
-		switch {
-		case rec.Status == Reverting:
+		if reverting {
 			if h.Revert != nil {
 				err = fault.Run(r.o.Host.Log, &r.faults, func() error { return h.Revert(ctx, x, rec.failure()) })
 			}
 			if err == nil {
-				final := Failed
-				if rec.CancelRequested {
-					final = Canceled
-				}
-				return true, r.finish(ctx, rec.ID, final, rec.failure())
+				return true, r.end(ctx, rec, nil)
 			}
-		default:
-			err = fault.Run(r.o.Host.Log, &r.faults, func() error { return h.Resume(ctx, x) })
+		} else {
+			err = fault.Run(r.o.Host.Log, &r.faults, func() error { return h.Resume(forward, x) })
 			if err == nil {
 				return true, r.finish(ctx, rec.ID, Succeeded, nil)
 			}
-			if permanent(err) && ctx.Err() == nil {
-				next, cerr := r.change(ctx, rec.ID, func(rec *Record) error {
-					if rec.Claim.Incarnation != r.incarnation {
-						return ErrLost
-					}
-					rec.Status, rec.Error = Reverting, failedWith(err)
-					return nil
-				})
-				if cerr == nil {
-					rec, x.Job = next, next
-					continue
-				}
-				err = cerr
+			if errors.Is(context.Cause(forward), errCancelled) {
+				err = sqlstate.New(sqlstate.QueryCanceled, "job %d was canceled", rec.ID)
 			}
 		}
 		if cause := context.Cause(ctx); cause != nil {
 			return false, cause
+		}
+		if now := x.Job.progress(); now != mark {
+			attempts, mark = 0, now
+		}
+		if !transient(err) {
+			attempts++
+		}
+		if !reverting && (permanent(err) || attempts >= maxAttempts && !h.Insist) {
+			next, cerr := r.change(ctx, rec.ID, func(rec *Record) error {
+				if rec.Claim.Incarnation != r.incarnation {
+					return ErrLost
+				}
+				rec.Status, rec.Error = Reverting, failedWith(err)
+				return nil
+			})
+			if cerr == nil {
+				r.o.Host.Log.Info("job: it failed, and will be undone", "job", rec.ID, "type", rec.Type, "err", err)
+				rec, x.Job = next, next
+				attempts, mark, pause = 0, rec.progress(), least
+				continue
+			}
+			err = cerr
+		}
+		if reverting && attempts >= maxAttempts {
+			return true, r.abandon(ctx, x, h, err)
 		}
 		if errors.Is(err, ErrLost) {
 			return false, err
@@ -547,8 +627,13 @@ func (r *Registry) work(ctx context.Context, rec *Record, h Handler) (bool, erro
 			return false, errors.Join(err, cerr)
 		}
 		r.o.Host.Log.Warn("job: an attempt failed, and will be repeated", "job", rec.ID, "type", rec.Type, "err", err)
-		if err := r.o.Host.Clock.Sleep(ctx, pause); err != nil {
-			return false, err
+		r.note(ctx, rec, err)
+		wait := forward
+		if reverting {
+			wait = ctx
+		}
+		if err := r.o.Host.Clock.Sleep(wait, pause); err != nil && ctx.Err() != nil {
+			return false, context.Cause(ctx)
 		}
 		pause = min(2*pause, 10*time.Second)
 		if v, gerr := r.o.DB.Get(ctx, jobKey(rec.ID)); gerr == nil && v != nil {
@@ -559,6 +644,80 @@ func (r *Registry) work(ctx context.Context, rec *Record, h Handler) (bool, erro
 	}
 }
 
+// progress tells one checkpoint from another.
+func (rec *Record) progress() string { return fmt.Sprint(rec.Fraction, string(rec.Progress)) }
+
+// end finishes a job that was undone, or could not be for the reason given.
+func (r *Registry) end(ctx context.Context, rec *Record, undone error) error {
+	final := Failed
+	if rec.CancelRequested {
+		final = Canceled
+	}
+	if undone != nil && rec.Error != nil {
+		rec.Error.Detail = joined(rec.Error.Detail, fmt.Sprintf("Its changes could not be undone: %v.", undone))
+		next, err := r.change(ctx, rec.ID, func(now *Record) error {
+			if now.Claim.Incarnation != r.incarnation {
+				return ErrLost
+			}
+			now.Error = rec.Error
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		rec = next
+	}
+	return r.finish(ctx, rec.ID, final, rec.failure())
+}
+
+func joined(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + " " + b
+}
+
+// abandon ends a job whose Revert fails for good. Statements that wait for the job go on.
+func (r *Registry) abandon(ctx context.Context, x *Run, h Handler, cause error) error {
+	r.o.Host.Log.Error("job: it can't be undone, and is given up", "job", x.Job.ID, "type", x.Job.Type, "err", cause)
+	pause := 100 * time.Millisecond
+	for try := 1; h.Abandon != nil; try++ {
+		err := fault.Run(r.o.Host.Log, &r.faults, func() error { return h.Abandon(ctx, x) })
+		if err == nil || try >= maxAttempts && !transient(err) {
+			if err != nil {
+				r.o.Host.Log.Error("job: what it has begun stays", "job", x.Job.ID, "type", x.Job.Type, "err", err)
+			}
+			break
+		}
+		if err := r.o.Host.Clock.Sleep(ctx, pause); err != nil {
+			return context.Cause(ctx)
+		}
+		pause = min(2*pause, 10*time.Second)
+	}
+	return r.end(ctx, x.Job, cause)
+}
+
+// note records why the last attempt of a job failed, for those who ask. A node of an earlier version would take it for the error of a job that has
+// succeeded since, so it waits until there is none.
+func (r *Registry) note(ctx context.Context, rec *Record, cause error) {
+	f := failedWith(cause)
+	if rec.Status != Running || r.o.Version.Acting() != r.o.Version.Binary().Own || rec.Error != nil && *rec.Error == *f {
+		return
+	}
+	limit, cancel := r.o.Host.Clock.WithTimeout(ctx, r.o.ClaimDuration/4)
+	defer cancel()
+	_, err := r.change(limit, rec.ID, func(now *Record) error {
+		if now.Claim.Incarnation != r.incarnation || now.Status != Running {
+			return ErrLost
+		}
+		now.Error = f
+		return nil
+	})
+	if err != nil && !errors.Is(err, ErrLost) {
+		r.o.Host.Log.Debug("job: can't record why an attempt failed", "job", rec.ID, "err", err)
+	}
+}
+
 func (r *Registry) finish(ctx context.Context, id ID, s Status, failure error) error {
 	_, err := r.change(ctx, id, func(rec *Record) error {
 		if rec.Claim.Incarnation != r.incarnation {
@@ -566,7 +725,7 @@ func (r *Registry) finish(ctx context.Context, id ID, s Status, failure error) e
 		}
 		rec.Status, rec.Finished, rec.Claim = s, r.now(), Claim{}
 		if s == Succeeded {
-			rec.Fraction, rec.Progress = 1, nil
+			rec.Fraction, rec.Progress, rec.Error = 1, nil, nil
 		}
 		return nil
 	})
@@ -576,8 +735,8 @@ func (r *Registry) finish(ctx context.Context, id ID, s Status, failure error) e
 	return err
 }
 
-// keepClaim renews the claim, and stops the work well before the claim runs out if that fails (job.J1).
-func (r *Registry) keepClaim(ctx, group context.Context, stop context.CancelCauseFunc, id ID, until int64) {
+// keepClaim renews the claim, and stops the work well before the claim runs out if that fails (job.J1). It ends an attempt if the job was cancelled.
+func (r *Registry) keepClaim(ctx, group context.Context, stop, cancelled context.CancelCauseFunc, id ID, until int64) {
 	for r.o.Host.Clock.Sleep(ctx, r.o.ClaimDuration/4) == nil {
 		if group.Err() != nil {
 			stop(group.Err())
@@ -594,7 +753,9 @@ func (r *Registry) keepClaim(ctx, group context.Context, stop context.CancelCaus
 		cancel()
 		switch {
 		case err == nil:
-			until = next.Claim.Expires
+			if until = next.Claim.Expires; next.CancelRequested && next.Status == Running {
+				cancelled(errCancelled)
+			}
 		case errors.Is(err, ErrLost) || r.now() > until-int64(r.o.ClaimDuration/4):
 			stop(ErrLost)
 			return

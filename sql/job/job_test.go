@@ -43,7 +43,7 @@ func clusterOf(t testing.TB, binaries ...version.Binary) []*node {
 		id := func() kv.NodeID { return kv.NodeID(i + 1) }
 		db := txn.NewDB(txn.Options{Sender: fake, Clock: ck, Host: h, NodeID: id})
 		out = append(out, &node{h, db, job.New(job.Options{DB: db, Clock: ck, Host: h, NodeID: id, Retention: time.Hour,
-			Version: version.NewHandle(b.Or(version.Built()), version.Version{})})})
+			Version: version.NewHandle(b.Or(version.Built()), b.Or(version.Built()).Own)})})
 	}
 	return out
 }

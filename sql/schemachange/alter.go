@@ -177,7 +177,11 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 		col.NotNull = false
 		return nil
 	case *bind.SetDefault:
-		t.ColumnByName(a.Column).Default = a.Expr
+		col := t.ColumnByName(a.Column)
+		if err := keepsRowID(t, col, "cannot change the default of column \"%s\""); err != nil {
+			return err
+		}
+		col.Default = a.Expr
 		return nil
 	case *bind.SetOnUpdate:
 		t.ColumnByName(a.Column).OnUpdate = a.Expr
@@ -439,11 +443,14 @@ func (c *change) dropColumn(t *catalog.Table, a *bind.DropColumn) error {
 		}
 		return sqlstate.New(sqlstate.UndefinedColumn, "column \"%s\" of relation \"%s\" does not exist", a.Name, t.Name)
 	}
-	visible := 0
-	for i := range t.Columns {
-		if t.Columns[i].State == catalog.Public {
-			visible++
-		}
+	if err := keepsRegion(t, col, "cannot drop column \"%s\""); err != nil {
+		return err
+	}
+	if err := keepsRowID(t, col, "cannot drop column \"%s\""); err != nil {
+		return err
+	}
+	if busy(t, col.ID) {
+		return c.Catalog.JobFirst(t.ID) // an index without one of its columns can't be read, nor removed
 	}
 	on := "column " + a.Name + " of table " + c.name(t)
 	var deps []dependent
@@ -539,6 +546,38 @@ func (c *change) dropColumn(t *catalog.Table, a *bind.DropColumn) error {
 	col.State, col.NotNull, col.Default, col.OnUpdate, col.OwnsSequence = catalog.WriteOnly, false, "", "", 0
 	t.Mutations = append(t.Mutations, catalog.Mutation{Kind: catalog.MutateColumn, ID: uint32(id), Drop: true})
 	return nil
+}
+
+// keepsRegion refuses a change of the column that has the regions of a table's rows, or will have them: keys of all indexes begin with it (schemachange.SC15).
+func keepsRegion(t *catalog.Table, col *catalog.Column, what string) error {
+	by := t.RegionColumn == col.ID || t.Relocation != nil && t.Relocation.Column == col.ID
+	if !by && !slices.ContainsFunc(t.Indexes, func(x catalog.Index) bool { return x.Placed != nil && x.Placed.Column == col.ID }) {
+		return nil
+	}
+	return sqlstate.New(sqlstate.InvalidTableDefinition, what, col.Name).
+		WithDetail("It has the region of each row of table \"%s\", which is REGIONAL BY ROW.", t.Name).
+		WithHint("Change the locality first: ALTER TABLE %s SET LOCALITY REGIONAL BY TABLE IN PRIMARY REGION, or GLOBAL.", quoteIdent(t.Name))
+}
+
+// keepsRowID refuses a change of the hidden column that is the key of a table without one.
+func keepsRowID(t *catalog.Table, col *catalog.Column, what string) error {
+	if !t.ImplicitPrimary || !col.Hidden || !inKey(t, col.ID) || t.RegionColumn == col.ID {
+		return nil
+	}
+	return sqlstate.New(sqlstate.InvalidTableDefinition, what, col.Name).
+		WithDetail("It is the hidden key of the rows of table \"%s\", which has no other.", t.Name).
+		WithHint("ALTER TABLE %s ADD PRIMARY KEY (...) takes its place.", quoteIdent(t.Name))
+}
+
+// busy reports whether a job is removing an index that has a column.
+func busy(t *catalog.Table, col catalog.ColumnID) bool {
+	return slices.ContainsFunc(t.Mutations, func(m catalog.Mutation) bool {
+		if m.Kind != catalog.MutateIndex || !m.Drop || m.Job == 0 {
+			return false
+		}
+		x := t.Index(catalog.IndexID(m.ID))
+		return x != nil && (slices.ContainsFunc(x.Columns, func(k catalog.IndexColumn) bool { return k.Column == col }) || slices.Contains(x.Stored, col) || slices.Contains(x.Suffix, col))
+	})
 }
 
 // eraseColumn removes a column that is no longer used from the descriptor. Readers skip its values in rows.
@@ -894,26 +933,37 @@ func (c *change) releaseKey(t *catalog.Table, x *catalog.Index, what string, cas
 	return nil
 }
 
+// sameColumns reports whether an index is one of some columns, with the region in front of them or without it.
 func sameColumns(x *catalog.Index, cols []catalog.ColumnID) bool {
-	if len(x.Columns) != len(cols) {
-		return false
+	of := func(ks []catalog.IndexColumn) bool {
+		return len(ks) == len(cols) && !slices.ContainsFunc(ks, func(k catalog.IndexColumn) bool { return !slices.Contains(cols, k.Column) })
 	}
-	for _, k := range x.Columns {
-		if !slices.Contains(cols, k.Column) {
-			return false
-		}
-	}
-	return true
+	return of(x.Columns) || x.Implicit > 0 && of(x.UserColumns())
 }
 
+// otherKey reports whether columns are unique in a table by another index than x.
 func otherKey(t *catalog.Table, x *catalog.Index, cols []catalog.ColumnID) bool {
-	for i := range t.Indexes {
-		o := &t.Indexes[i]
-		if o.ID != x.ID && (o.Unique || o.Primary) && o.Predicate == "" && o.State == catalog.Public && sameColumns(o, cols) {
-			return true
+	return slices.ContainsFunc(t.Indexes, func(o catalog.Index) bool { return o.ID != x.ID && isKey(&o, cols) })
+}
+
+// keepsKey refuses to replace a key by another one as long as foreign keys need the key.
+func (c *change) keepsKey(t *catalog.Table, old, by *catalog.Index) error {
+	for _, in := range c.incoming(t) {
+		cols := in.key.RefColumns
+		if !sameColumns(old, cols) || sameColumns(by, cols) || otherKey(t, old, cols) {
+			continue
 		}
+		var names []string
+		for _, id := range cols {
+			if col := t.Column(id); col != nil {
+				names = append(names, quoteIdent(col.Name))
+			}
+		}
+		return sqlstate.New(sqlstate.DependentObjectsExist, "cannot replace the key of columns (%s) of table \"%s\" because other objects depend on it", strings.Join(names, ", "), t.Name).
+			WithDetail("constraint %s on table %s depends on it", in.key.Name, c.name(in.table)).
+			WithHint("Add a unique constraint on these columns first, or drop the foreign key.")
 	}
-	return false
+	return nil
 }
 
 func (c *change) setNotNull(t *catalog.Table, col *catalog.Column) error {

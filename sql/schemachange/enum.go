@@ -334,6 +334,25 @@ func (e *Executor) publishValues(ctx context.Context, r *job.Run) error {
 	})
 }
 
+// abandonType lets others change an enum again whose job has failed; its readable values stay, and the next change of the enum makes them public.
+func (e *Executor) abandonType(ctx context.Context, r *job.Run) error {
+	var p typePayload
+	if err := r.Payload(&p); err != nil {
+		return err
+	}
+	return e.freeType(ctx, p.Type, int64(r.Job.ID))
+}
+
+func (e *Executor) freeType(ctx context.Context, id catalog.ID, job int64) error {
+	return e.o.Leases.Change(ctx, func(_ context.Context, _ *txn.Txn, cat *lease.Txn) error {
+		if d := cat.Descriptor(id); d == nil || d.Type == nil || d.Type.Dropped || d.Type.Job != job {
+			return nil
+		}
+		cat.Type(id).Job = 0
+		return nil
+	})
+}
+
 // typeName is a type's name as PostgreSQL shows it: with its schema where its name alone would not find it.
 func (c *change) typeName(t *catalog.Type) string {
 	name := types.EnumOf(&t.Enum).Name()

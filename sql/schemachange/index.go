@@ -217,6 +217,9 @@ func (c *change) addPrimaryKey(t *catalog.Table, d *bind.IndexDef) error {
 	}
 	x := bind.AppendIndex(t, d, oid)
 	x.Constraint = true
+	if err := c.keepsKey(t, t.Index(oldID), x); err != nil {
+		return err
+	}
 	if err := carry(t, t.Index(oldID), x); err != nil {
 		return err
 	}

@@ -117,12 +117,28 @@ func (e *Executor) registerJobs() {
 	if e.o.Jobs == nil {
 		return
 	}
-	e.o.Jobs.Handle(jobChange, job.Handler{Resume: e.resumeChange, Revert: e.revertChange})
-	e.o.Jobs.Handle(jobRemove, job.Handler{Resume: e.removeData})
-	e.o.Jobs.Handle(jobType, job.Handler{Resume: e.publishValues})
+	e.o.Leases.OnObsolete(e.callOff)
+	e.o.Jobs.Handle(jobChange, job.Handler{Resume: e.resumeChange, Revert: e.revertChange, Abandon: e.abandonChange})
+	e.o.Jobs.Handle(jobRemove, job.Handler{Resume: e.removeData, Insist: true})
+	e.o.Jobs.Handle(jobType, job.Handler{Resume: e.publishValues, Abandon: e.abandonType})
 	e.o.Jobs.Handle(jobProtocol, job.Handler{Resume: e.reprotocol})
 	e.o.Jobs.Handle(jobPlacement, job.Handler{Resume: e.place})
-	e.o.Jobs.Handle(jobRegions, job.Handler{Resume: e.changeRegions, Revert: e.undoRegions})
+	e.o.Jobs.Handle(jobRegions, job.Handler{Resume: e.changeRegions, Revert: e.undoRegions, Abandon: e.abandonRegions})
+}
+
+// callOff cancels the jobs of a table, which is about to be dropped, whose last attempt has failed: they may fail for as long as a region is away. The others end soon, and
+// their clients get what they have asked for.
+func (e *Executor) callOff(ctx context.Context, t *catalog.Table) {
+	asked := map[int64]bool{0: true}
+	for _, m := range t.Mutations {
+		if asked[m.Job] {
+			continue
+		}
+		asked[m.Job] = true
+		if err := e.o.Jobs.CancelIfFailing(ctx, job.ID(m.Job)); err != nil && ctx.Err() == nil {
+			e.o.Host.Log.Info("schemachange: can't cancel a job that fails, of a table that is dropped", "job", m.Job, "table", t.Name, "err", err)
+		}
+	}
 }
 
 // plan looks at the changes that a transaction is about to commit and creates the jobs that they need: for mutations
@@ -133,7 +149,7 @@ func (e *Executor) plan(ctx context.Context, tx *txn.Txn, cat *lease.Txn) error 
 	}
 	var gone removePayload
 	var names []string
-	err := cat.EachTable(func(base, now *catalog.Table) error {
+	err := cat.EachTable(func(base, now *catalog.Table) (err error) {
 		if err := hierarchyHolds(cat, now); err != nil {
 			return err
 		}
@@ -148,6 +164,11 @@ func (e *Executor) plan(ctx context.Context, tx *txn.Txn, cat *lease.Txn) error 
 			}
 			return nil
 		}
+		defer func() {
+			if err == nil {
+				err = holds(cat, e.o.Leases.Snapshot(), base, now)
+			}
+		}()
 		if base != nil {
 			atOnce(cat, now)
 			for i := range base.Indexes {
@@ -660,6 +681,42 @@ func (e *Executor) revertChange(ctx context.Context, r *job.Run, _ error) error 
 	}
 }
 
+// abandonChange takes the parts that the job's mutations are about from the descriptor, in one version. Reverting in steps keeps entries from staying behind in an index (schemachange.SC1); here
+// the index goes with all of its entries, which plan has removed when no transaction uses the version before.
+func (e *Executor) abandonChange(ctx context.Context, r *job.Run) error {
+	var p changePayload
+	if err := r.Payload(&p); err != nil {
+		return err
+	}
+	return e.edit(ctx, p.Table, func(cat *lease.Txn, t *catalog.Table) error {
+		strip(cat, t, int64(r.Job.ID))
+		return nil
+	})
+}
+
+// strip is abandonChange of one table: what a job adds goes, and what it drops is gone.
+func strip(cat *lease.Txn, t *catalog.Table, job int64) {
+	adds, drops := mine(t, job)
+	for _, m := range adds {
+		takeBack(cat, t, m)
+		if i := slices.IndexFunc(t.Mutations, func(o catalog.Mutation) bool { return o.Kind == m.Kind && o.ID == m.ID && o.Drop }); i >= 0 {
+			drops = append(drops, t.Mutations[i])
+		}
+	}
+	primary := t.Primary().ID
+	for _, m := range drops {
+		switch m.Kind {
+		case catalog.MutateIndex:
+			t.Indexes = slices.DeleteFunc(t.Indexes, func(x catalog.Index) bool { return x.ID == catalog.IndexID(m.ID) && x.ID != primary })
+		case catalog.MutateColumn:
+			t.Columns = slices.DeleteFunc(t.Columns, func(c catalog.Column) bool { return c.ID == catalog.ColumnID(m.ID) })
+		}
+	}
+	dropMutations(t, func(o catalog.Mutation) bool { return o.Job == job })
+	t.Rewrite, t.Relocation = nil, nil
+	dropHidden(t)
+}
+
 // takeBack undoes one addition, or turns it into a drop.
 func takeBack(cat *lease.Txn, t *catalog.Table, m catalog.Mutation) {
 	at := slices.Index(t.Mutations, m)
@@ -679,16 +736,13 @@ func takeBack(cat *lease.Txn, t *catalog.Table, m catalog.Mutation) {
 		}
 	case catalog.MutateIndex:
 		if x := t.Index(catalog.IndexID(m.ID)); x != nil {
-			x.Name, x.Constraint = "", false
-			t.Mutations[at].Drop = true
-			if m.Replaces != 0 {
-				t.Relocation = nil
-				for i := range t.Indexes {
-					if t.Indexes[i].ID == m.Replaces {
-						t.Indexes[i].Suffix = nil
-					}
+			if old := t.Index(m.Replaces); old != nil {
+				if old.Suffix, t.Relocation = nil, nil; old.Primary && old.Name == "" {
+					old.Name = x.Name // it had made room for the new key's
 				}
 			}
+			x.Name, x.Constraint = "", false
+			t.Mutations[at].Drop = true
 			return
 		}
 	case catalog.MutateCheck, catalog.MutateNotNull:

@@ -98,6 +98,15 @@ func (c *change) relocate(t *catalog.Table, to catalog.Relocation) error {
 				WithHint("The database keeps rows within regions. Run ALTER TABLE %s SET LOCALITY as a statement of its own.", quoteIdent(t.Name))
 		}
 	}
+	for i := range t.Indexes {
+		if x := &t.Indexes[i]; x.Implicit > 0 && (x.Unique || x.Primary) && to.Column == 0 {
+			without := *x
+			without.Columns, without.Implicit = x.Columns[x.Implicit:], 0
+			if err := c.keepsKey(t, x, &without); err != nil {
+				return err
+			}
+		}
+	}
 	lead := func(x *catalog.Index) {
 		x.Placed = &to
 		x.Columns, x.Implicit = slices.Clone(x.Columns[x.Implicit:]), 0

@@ -307,3 +307,12 @@ func (e *Executor) undoRegions(ctx context.Context, r *job.Run, _ error) error {
 	}
 	return e.endRegions(ctx, p, true)
 }
+
+// abandonRegions lets others change the regions again of a database whose job has failed and can't be undone; the next change of them goes on with what is left.
+func (e *Executor) abandonRegions(ctx context.Context, r *job.Run) error {
+	var p regionPayload
+	if err := r.Payload(&p); err != nil {
+		return err
+	}
+	return e.freeType(ctx, p.Type, int64(r.Job.ID))
+}

@@ -194,6 +194,9 @@ func (r *retyping) alterTypes() error {
 // mayRetype refuses to change the type of a column on which other objects depend.
 func (r *retyping) mayRetype(col *catalog.Column) error {
 	t := r.t
+	if err := keepsRegion(t, col, "cannot alter type of column \"%s\""); err != nil {
+		return err
+	}
 	for _, id := range r.usedBy(t) {
 		if v := r.current(id); v != nil && usesColumn(v.View, col.Name) {
 			return sqlstate.New(sqlstate.FeatureNotSupported, "cannot alter type of a column used by a view or rule").

@@ -80,8 +80,10 @@ var errMoved = errors.New("lease: the descriptor was changed")
 func (t *Txn) LockDropped(ctx context.Context) error {
 	var ids []catalog.ID
 	for _, id := range t.order {
-		if t.edits[id].takesData() {
-			ids = append(ids, id)
+		if e := t.edits[id]; e.takesData() {
+			if ids = append(ids, id); e.now.Table.Dropped && !slices.Contains(t.drops, id) {
+				t.drops = append(t.drops, id)
+			}
 		}
 	}
 	return t.Lock(ctx, ids, catalog.ExcludeAll, kv.Block)

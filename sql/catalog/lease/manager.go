@@ -102,6 +102,8 @@ type Manager struct {
 	orphans   map[catalog.ID]seenPending // freezes, by when they were seen first
 	ids       struct{ next, end catalog.ID }
 	listeners []func()
+	// obsolete is from OnObsolete.
+	obsolete func(context.Context, *catalog.Table)
 	// awaiting are objects with a goroutine that waits for the time of their registered versions.
 	awaiting map[catalog.ID]bool
 	// unreadRows are hashes of rows that can't be read, and are in the log, by their keys.
@@ -515,6 +517,14 @@ func (m *Manager) apply(changes []change) {
 func (m *Manager) OnChange(f func()) {
 	m.mu.Lock()
 	m.listeners = append(slices.Clip(m.listeners), f)
+	m.mu.Unlock()
+}
+
+// OnObsolete registers f to be called now and then while a transaction that drops a table waits for the table's jobs: those that do not get on
+// may be called off.
+func (m *Manager) OnObsolete(f func(context.Context, *catalog.Table)) {
+	m.mu.Lock()
+	m.obsolete = f
 	m.mu.Unlock()
 }
 

@@ -83,6 +83,8 @@ type Txn struct {
 	// long.
 	jobs []catalog.ID
 	late bool
+	// drops are the tables that an attempt has dropped.
+	drops []catalog.ID
 	// registers says that the changes are valid from a registered time on, exact its kind; registered are the rows that say so.
 	registers, exact bool
 	registered       []keys.Key
@@ -936,7 +938,7 @@ func (t *Txn) Finish(ctx context.Context, committed bool) error {
 	}
 	t.clear()
 	t.freezes, t.froze, t.local, t.jobs, t.late, t.unread = nil, nil, nil, nil, false, nil
-	t.by, t.everRegistered, t.open = kv.TxnID{}, nil, nil
+	t.by, t.everRegistered, t.open, t.drops = kv.TxnID{}, nil, nil, nil
 	m.mu.Lock()
 	delete(m.open, t)
 	t.tx = nil

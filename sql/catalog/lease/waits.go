@@ -200,6 +200,7 @@ func (t *Txn) awaitJobs(ctx context.Context, ids []catalog.ID, wait kv.WaitPolic
 	}
 	defer cancel()
 	limit, seen := t.seenWaiting(limit, ids)
+	t.callOff(limit, ids)
 	for {
 		m.mu.Lock()
 		news := m.news
@@ -233,4 +234,31 @@ func (t *Txn) awaitJobs(ctx context.Context, ids []catalog.ID, wait kv.WaitPolic
 		t.jobs = ids
 		return t.stepBack(ids, true)
 	}
+}
+
+// obsoleteEach is how often a transaction looks at the jobs of tables that it drops, while it waits for them.
+const obsoleteEach = 2 * time.Second
+
+// callOff has the jobs that do not get on looked at of those tables that the transaction drops, until ctx ends.
+func (t *Txn) callOff(ctx context.Context, ids []catalog.ID) {
+	m := t.m
+	m.mu.Lock()
+	f := m.obsolete
+	m.mu.Unlock()
+	drops := slices.DeleteFunc(slices.Clone(ids), func(id catalog.ID) bool { return !slices.Contains(t.drops, id) })
+	if f == nil || len(drops) == 0 {
+		return
+	}
+	m.o.Host.Group.Go(func(group context.Context) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(group, cancel)()
+		for m.o.Host.Clock.Sleep(ctx, obsoleteEach) == nil {
+			for _, id := range drops {
+				if d := m.snap.Load().descriptor(id); d != nil && d.Table != nil && !d.dropped() && hasJob(d) {
+					f(ctx, d.Table)
+				}
+			}
+		}
+	})
 }

@@ -43,6 +43,15 @@ type Cluster struct {
 	// NewsDelay is the time that messages about schema changes take from node to node, in nanoseconds.
 	NewsDelay atomic.Int64
 	meet      atomic.Pointer[func(*kv.Batch)]
+	away      atomic.Pointer[func(*kv.Batch) bool]
+}
+
+// Lose makes the batches fail for which f is true, as those of a range that has lost its majority; nil: none.
+func (c *Cluster) Lose(f func(*kv.Batch) bool) {
+	if f == nil {
+		f = func(*kv.Batch) bool { return false }
+	}
+	c.away.Store(&f)
 }
 
 // Meet makes f be called with each batch before it is sent. So statements that f runs in other sessions precede the batch.
@@ -52,6 +61,9 @@ func (c *Cluster) Meet(f func(*kv.Batch)) { c.meet.Store(&f) }
 func (c *Cluster) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
 	if f := c.meet.Load(); f != nil {
 		(*f)(b)
+	}
+	if f := c.away.Load(); f != nil && (*f)(b) {
+		return nil, &kv.UnavailableError{Reason: "the test has taken it away"}
 	}
 	return c.KV.Send(ctx, b)
 }
