@@ -40,7 +40,7 @@ func New(defaults map[string]string, account *memory.Account) Values {
 	return Values{defaults: defaults, memory: account, changes: 1}
 }
 
-// Changes is a number that grows whenever a value may have changed; it is never zero. What was computed from values is as good as they are while it stays.
+// Changes is a number that grows whenever a value may have changed; it is never zero. A result that was computed from values is right while the number stays.
 func (p *Values) Changes() uint64 { return p.changes }
 
 // Settle releases the memory of values that were replaced, reset or undone. It counts the values only when they hold twice as much as at the last
