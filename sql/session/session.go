@@ -55,6 +55,7 @@ type Session struct {
 
 	paramBuffer
 	scalarCtx scalar.Context
+	wall      func() time.Time // the node's clock
 	execEnv   exec.Env
 	held
 
@@ -645,7 +646,7 @@ func (s *Session) fillScalar(params []types.Datum) {
 	if s.replay.Replaying() {
 		start = s.replay.Step().At
 	}
-	s.scalarCtx = scalar.Context{StatementTime: start, TxnTime: s.txnStart, Clock: s.srv.Clock.Wall,
+	s.scalarCtx = scalar.Context{StatementTime: start, TxnTime: s.txnStart, Clock: s.wall,
 		FollowerReadLag: closedts.ReadLag, Location: s.location, Style: &s.style, Params: params, Env: &s.env}
 }
 
@@ -663,6 +664,9 @@ func tagOf(verb string, n int64) string {
 	case "INSERT":
 		return "INSERT 0 " + itoa(n)
 	case "SELECT":
+		if n == 1 {
+			return "SELECT 1"
+		}
 		return "SELECT " + itoa(n)
 	}
 	return verb + " " + itoa(n)
@@ -689,10 +693,11 @@ func (s *Session) beginStatement(ctx context.Context, text string) (context.Cont
 	s.timer.watch(ctx, s.frequent().statementTimeout, cancel)
 	return ctx, func() {
 		s.env.giveBack(ctx)
-		s.idle(s.srv.Clock.Wall(), s.state.Block())
+		took := s.srv.Host.Clock.Monotonic() - begun
+		s.idle(start.Add(took), s.state.Block())
 		cancel(nil)
 		s.endStatement()
-		s.srv.metrics.observe(s.srv.Host.Clock.Monotonic() - begun)
+		s.srv.metrics.observe(took)
 		s.armIdle()
 	}
 }
@@ -720,11 +725,12 @@ func (s *Session) armIdle() {
 	if d <= 0 {
 		return
 	}
+	why := name
 	ctx, stop := context.WithCancel(s.srv.Host.Group.Context())
 	s.setIdleTimer(stop)
 	s.srv.Host.Group.Go(func(context.Context) {
 		if s.srv.Host.Clock.Sleep(ctx, d) == nil {
-			s.timedOut.Store(&name)
+			s.timedOut.Store(&why)
 			s.terminated.Store(true)
 			if h, ok := s.out.(interface{ HangUp() }); ok {
 				h.HangUp()
