@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-
-	"meridian/kv"
 )
 
 // A node's number of ranges or leases may be slackFraction, and slackMin at least, above the mean before it is evened out; its bytes and its writes
@@ -125,20 +123,17 @@ func meanRequests(all []*Node) float64 {
 func asked(n *Node, mean float64) bool { return n.Requests > mean+max(requestsMin, mean*loadFraction) }
 
 // Divisible reports whether a range with many requests should be divided for them: its leaseholder has more than its share of the requests, and another voter
-// less, which can take the lease of a part. Where that is not so a division moves nothing, and a transaction that writes in both parts can't commit in one phase any more: on a
-// single node, for example, or where all nodes have as much to do.
-func Divisible(r *Range, nodes []Node) bool {
-	all := make([]*Node, len(nodes))
-	byID := make(map[kv.NodeID]*Node, len(nodes))
-	for i := range nodes {
-		all[i], byID[nodes[i].Node] = &nodes[i], &nodes[i]
-	}
-	mean := meanRequests(all)
-	if at := byID[r.Leaseholder]; at == nil || !asked(at, mean) {
+// less, which can take the lease of a part and is as near to the requests (near). Where that is not so a division moves nothing, and a transaction that writes in both parts can't
+// commit in one phase any more: on a single node, for example, where all nodes have as much to do, or where one gateway sends all requests and serves them itself.
+func Divisible(z *Zone, r *Range, nodes []Node) bool {
+	d := newDecision(z, r, nodes)
+	d.sortReplicas()
+	mean := meanRequests(d.all)
+	at := d.byID[r.Leaseholder]
+	if at == nil || d.resting() || !asked(at, mean) {
 		return false
 	}
-	return slices.ContainsFunc(r.Desc.Replicas, func(p kv.ReplicaDescriptor) bool {
-		n := byID[p.Node]
-		return n != nil && p.Type == kv.Voter && p.Node != r.Leaseholder && n.usable() && !n.Slow && n.Requests < mean
+	return slices.ContainsFunc(d.leaseTargets(), func(n *Node) bool {
+		return !n.Slow && n.Requests < mean && d.preference(n) <= d.preference(at) && d.near(n)
 	})
 }

@@ -57,7 +57,9 @@ type Range struct {
 }
 
 // Decide gives the most urgent step for a range, see the package comment.
-func Decide(z *Zone, r *Range, nodes []Node) Action {
+func Decide(z *Zone, r *Range, nodes []Node) Action { return newDecision(z, r, nodes).decide() }
+
+func newDecision(z *Zone, r *Range, nodes []Node) *decision {
 	d := &decision{z: z.of(r.Desc), r: r, byID: make(map[kv.NodeID]*Node, len(nodes))}
 	for i := range nodes {
 		n := &nodes[i]
@@ -66,7 +68,7 @@ func Decide(z *Zone, r *Range, nodes []Node) Action {
 		d.all = append(d.all, n)
 	}
 	slices.SortFunc(d.all, func(a, b *Node) int { return cmp.Compare(a.Node, b.Node) })
-	return d.decide()
+	return d
 }
 
 type decision struct {
@@ -92,7 +94,23 @@ func (d *decision) decide() Action {
 	if d.r.Bytes > d.z.RangeMaxBytes && d.z.RangeMaxBytes > 0 {
 		return Action{Kind: Split, Urgent: true, Reason: fmt.Sprintf("%d bytes", d.r.Bytes)}
 	}
-	joint, learners := false, 0
+	joint, learners := d.sortReplicas()
+	if h := Assess(d.z, d.r.Desc, len(d.all), func(n kv.NodeID) bool { return d.byID[n].Live }); h.Unavailable {
+		return Action{}
+	}
+	if joint || learners > 0 {
+		return d.change("left behind by an earlier change")
+	}
+	for _, step := range []func() (Action, bool){d.repair, d.setProtocol, d.moveLease, d.rebalance, d.rebalanceNonVoters, d.followLoad, d.balanceRequests, d.balanceLeases} {
+		if a, ok := step(); ok {
+			return a
+		}
+	}
+	return Action{}
+}
+
+// sortReplicas finds the nodes of the range's replicas, by their kinds. It reports whether a change of replicas is half done, and how many learners there are.
+func (d *decision) sortReplicas() (joint bool, learners int) {
 	for _, p := range d.r.Desc.Replicas {
 		n := d.byID[p.Node]
 		if n == nil { // not heard of (yet): neither known to be good nor to be bad
@@ -126,18 +144,7 @@ func (d *decision) decide() Action {
 			d.voters = append(d.voters, n)
 		}
 	}
-	if h := Assess(d.z, d.r.Desc, len(d.all), func(n kv.NodeID) bool { return d.byID[n].Live }); h.Unavailable {
-		return Action{}
-	}
-	if joint || learners > 0 {
-		return d.change("left behind by an earlier change")
-	}
-	for _, step := range []func() (Action, bool){d.repair, d.setProtocol, d.moveLease, d.rebalance, d.rebalanceNonVoters, d.followLoad, d.balanceRequests, d.balanceLeases} {
-		if a, ok := step(); ok {
-			return a
-		}
-	}
-	return Action{}
+	return joint, learners
 }
 
 // setProtocol gives the range its protocol when it has its replicas: under another protocol than the leader's each change of them costs the range a seal.

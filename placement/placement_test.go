@@ -89,7 +89,7 @@ func TestScripts(t *testing.T) {
 			case "decide":
 				return Decide(&z, &r, nodes).describe()
 			case "divisible":
-				return fmt.Sprintln(Divisible(&r, nodes))
+				return fmt.Sprintln(Divisible(&z, &r, nodes))
 			case "run":
 				var b strings.Builder
 				for range 20 {

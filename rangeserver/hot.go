@@ -18,7 +18,7 @@ import (
 // A range with many requests is split at a key that halves them, so that its halves can be on different nodes (CRDB'20 §2.2.3). Only while there are so many are keys
 // sampled: all other requests cost one atomic load.
 //
-//	pass      requests per second above kv.range_split.by_load.threshold, and a node that can take a part: sample
+//	pass      requests per second above kv.range_split.by_load.threshold, and a node that can take a part (placement.Divisible): sample
 //	requests  about samplesPerSecond of them leave their key
 //	pass      enough samples over sampleFor: split where half of them is on each side, unless most are for one key
 const (
@@ -119,8 +119,7 @@ func (s *Store) considerHot(ctx context.Context, e *entry, clk time.Duration, no
 	d, l := e.r.Desc(), &e.load
 	threshold := float64(s.o.Settings.Int(setting.LoadSplitThreshold))
 	p := l.sampler.Load()
-	if d.Start.Less(keys.TablePrefix) || !s.o.Settings.Known() || !s.o.Settings.Bool(setting.LoadSplit) || l.rate() < threshold ||
-		!placement.Divisible(&placement.Range{Desc: d, Leaseholder: s.o.NodeID}, nodes) {
+	if d.Start.Less(keys.TablePrefix) || !s.o.Settings.Known() || !s.o.Settings.Bool(setting.LoadSplit) || l.rate() < threshold || !s.divisible(d, l, nodes) {
 		if p != nil {
 			l.sampler.Store(nil)
 		}
@@ -150,6 +149,12 @@ func (s *Store) considerHot(ctx context.Context, e *entry, clk time.Duration, no
 		return s.split(ctx, d.ID, meant{of: d.Span()}, &kv.AdminSplitRequest{Key: at, Keep: s.o.Clock.Now().Add(hotApart)})
 	})
 	return true
+}
+
+// divisible reports whether another node can take a part of a range with many requests.
+func (s *Store) divisible(d *kv.RangeDescriptor, l *loadCounter, nodes []placement.Node) bool {
+	z := s.zone(d.Start)
+	return placement.Divisible(&z, &placement.Range{Desc: d, Leaseholder: s.o.NodeID, Load: l.load.Load()}, nodes)
 }
 
 // tooHot reports whether neighbours would be split again by their load if they were merged.

@@ -428,5 +428,6 @@ func (e *emitter) engine(m engine.Metrics) {
 	e.counter("block_cache_hits", "Blocks found in the block cache.", m.CacheHits)
 	e.counter("block_cache_misses", "Blocks read from disk.", m.CacheMisses)
 	e.counter("write_stalls", "Times that writes waited for compactions.", m.WriteStalls)
+	e.counter("iterator_steps", "Entries that iterators have stepped over, dead ones included.", m.IteratorSteps)
 	e.gauge("iterators_open", "Open iterators.", float64(m.OpenIterators))
 }

@@ -66,7 +66,8 @@
 //	    (finished.go): from then on reads, locks and writes treat its intents as versions (mvcc.M7). The intents stay until the record says
 //	    COMMITTED, because recovery queries them (commit.CR4), so they may be resolved later and for many transactions together. A store
 //	    believes it for some seconds only: those that a dead gateway left are resolved by the first who meets them.
-//	leader.P11 (I2): the leaseholder knows which keys may have intents, and does not read the lock table for others (held.go).
+//	leader.P11 (I2): the leaseholder knows which keys may have intents, and of which transactions, and reads no other entries of the lock
+//	    table (held.go); how it comes to know them is leader.P31.
 //
 //	leader.P12 (I2): the intents of such a transaction are resolved concurrently with readers and writers of their keys, as long as no
 //	    version changes by it (inplace.go).

@@ -2,6 +2,8 @@ package leader
 
 import (
 	"context"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,12 +83,19 @@ func TestHeldIsNotGuessed(t *testing.T) {
 	})
 }
 
-// auditHeld compares what leaseholders know with the lock table (leader.P11), for as long as ctx lasts. It is called in the middle of
+// auditHeld compares what leaseholders know with the lock table (leader.P11, leader.P31), and at times has them forget it, for as long as ctx lasts. It is called in the middle of
 // everything, so an entry counts as missed only if it is there before and after it was looked for.
 func (c *cluster) auditHeld(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		time.Sleep(time.Duration(200+n%7*100) * time.Microsecond)
 		for i, p := range c.ps {
+			if n%5 == 4 { // as by a change of the lease; a count follows, with everything in motion
+				p.held.reset()
+				p.held.mu.Lock()
+				p.held.nextCount = 0
+				p.held.mu.Unlock()
+				continue
+			}
 			d := c.reps[i].Desc()
 			for _, l := range c.entries(d) {
 				if p.held.Has(l.Key) {
@@ -123,7 +132,7 @@ func TestHeld(t *testing.T) {
 	}
 	a, b := keys.Key("a"), keys.Key("b")
 	by := func(i byte, k keys.Key) []change {
-		return []change{{latch.Hash(k), entry{id: kv.TxnID{i}, at: txn(i).WriteTimestamp}}}
+		return []change{{latch.Hash(k), entry{key: k, id: kv.TxnID{i}, at: txn(i).WriteTimestamp}}}
 	}
 	hash := func(k keys.Key) []change { return by(1, k) }
 	is := func(what string, ka, kb bool) {
@@ -137,29 +146,29 @@ func TestHeld(t *testing.T) {
 	early := h.takeOff(hash(a))
 	h.begin(none)
 	is("a command is under way", true, true)
-	h.land(early, nil)
+	h.land(early, nil, true)
 	h.begin(some)
 	is("its intent is there", true, true)
 	h.begin(none)
 	is("it is gone", false, false)
 	lay := h.takeOff(hash(a))
 	is("before a command applies", true, false)
-	h.land(lay, nil)
+	h.land(lay, nil, true)
 	is("and after", true, false)
 	again, remove := h.takeOff(by(2, a)), h.takeOff(nil)
-	h.land(remove, hash(a))
+	h.land(remove, hash(a), true)
 	is("one of two entries is removed", true, false)
-	h.land(again, by(2, a)) // it was refused
+	h.land(again, by(2, a), false) // it was refused
 	is("the other was never laid", false, false)
 	old := h.takeOff(hash(b))
 	h.reset()
 	h.begin(none)
 	is("a command from before a reset may still apply", true, true)
-	h.land(old, hash(b))
+	h.land(old, hash(b), false)
 	h.begin(none)
 	is("it is over", false, false)
-	h.land(h.takeOff(by(3, a)), nil)
-	h.land(h.takeOff(by(4, a)), nil)
+	h.land(h.takeOff(by(3, a)), nil, true)
+	h.land(h.takeOff(by(4, a)), nil, true)
 	for _, i := range []byte{3, 4} {
 		is("an entry is in somebody's way", true, false)
 		committed := txn(i)
@@ -168,15 +177,136 @@ func TestHeld(t *testing.T) {
 	if is("both are known to be committed", false, false); !h.Has(a) {
 		t.Error("they are not there to be resolved")
 	}
-	h.land(h.takeOff(by(5, b)), nil)
+	h.land(h.takeOff(by(5, b)), nil, true)
 	moved := txn(5)
 	moved.WriteTimestamp.Wall++
 	h.known.add(&moved)
 	is("one is committed later than it was laid", false, true)
 	many := make([]change, heldMax+1)
 	for i := range many {
-		many[i].key = uint64(i)
+		many[i].hash = uint64(i)
 	}
-	h.land(h.takeOff(many), nil)
+	h.land(h.takeOff(many), nil, true)
 	is("there are too many", true, true)
+}
+
+// heldFlight is a command of TestHeldCounts: from takeOff to land.
+type heldFlight struct {
+	laid, dropped []change
+	generation    uint64
+	applied       bool
+}
+
+// TestHeldCounts: whatever commands are proposed, applied, refused and land in whatever order, with counts and resets in between, a complete table lists every entry of the store (leader.P31); and when all have
+// landed, none that is not there.
+func TestHeldCounts(t *testing.T) {
+	complete := 0
+	for seed := range uint64(3000) {
+		rng := rand.New(rand.NewPCG(seed, 31))
+		h := held{known: &finished{clock: machine.NewClock(0)}}
+		type name struct {
+			key string
+			id  byte
+		}
+		store := map[name]entry{} // what was applied
+		busy := map[name]bool{}   // commands in flight use it
+		var flying []*heldFlight
+		var read []change // by a count
+		var reading uint64
+		now := time.Duration(0)
+		check := func(what string) {
+			t.Helper()
+			for n, e := range store {
+				ids, ok := h.Entries(e.key, nil)
+				if ok && (!h.Has(e.key) || !slices.ContainsFunc(ids, func(l mvcc.LockID) bool { return l.Txn == e.id })) {
+					t.Fatalf("seed %d: after %s it misses the entry of %d on %s", seed, what, n.id, n.key)
+				}
+			}
+		}
+		land := func(i int) {
+			f := flying[i]
+			flying = slices.Delete(flying, i, i+1)
+			if f.applied {
+				h.land(f.generation, f.dropped, true)
+			} else {
+				h.land(f.generation, f.laid, false)
+			}
+			for _, c := range append(f.laid, f.dropped...) {
+				delete(busy, name{string(c.key), c.id[0]})
+			}
+		}
+		apply := func(f *heldFlight) {
+			f.applied = true
+			for _, c := range f.laid {
+				store[name{string(c.key), c.id[0]}] = c.entry
+			}
+			for _, c := range f.dropped {
+				delete(store, name{string(c.key), c.id[0]})
+			}
+		}
+		for range 120 {
+			switch what := rng.IntN(8); {
+			case what < 3: // a command writes an entry, or removes one
+				n := name{string(rune('a' + rng.IntN(3))), byte(1 + rng.IntN(4))}
+				if busy[n] {
+					continue
+				}
+				busy[n] = true
+				k := keys.Key(n.key)
+				c := change{latch.Hash(k), entry{key: k, strength: mvcc.IntentStrength, id: kv.TxnID{n.id}}}
+				f := &heldFlight{}
+				if _, there := store[n]; there {
+					f.dropped = []change{c}
+				} else {
+					f.laid = []change{c}
+				}
+				f.generation = h.takeOff(f.laid)
+				flying = append(flying, f)
+			case what < 5 && len(flying) > 0:
+				if f := flying[rng.IntN(len(flying))]; !f.applied {
+					apply(f)
+				}
+			case what == 5 && len(flying) > 0:
+				land(rng.IntN(len(flying)))
+			case what == 6:
+				if rng.IntN(20) == 0 {
+					h.reset()
+				}
+				if rng.IntN(3) == 0 {
+					h.begin(func() bool { return len(store) == 0 })
+				}
+			case what == 7:
+				now += countEvery / 2
+				if g, reads := h.count(now); reads {
+					read, reading = nil, g
+					for _, e := range store {
+						read = append(read, change{latch.Hash(e.key), e})
+					}
+				} else if reading != 0 {
+					h.counted(reading, read, rng.IntN(10) > 0)
+					reading = 0
+				}
+			}
+			check("a step")
+			if h.complete.Load() {
+				complete++
+			}
+		}
+		for len(flying) > 0 {
+			land(0)
+			check("landing")
+		}
+		if h.complete.Load() {
+			listed := 0
+			for _, es := range h.keys {
+				listed += len(es)
+			}
+			if listed != len(store) {
+				t.Fatalf("seed %d: %d entries are listed, and %d are there", seed, listed, len(store))
+			}
+		}
+	}
+	if complete < 3000*120/4 {
+		t.Errorf("complete in %d steps only", complete)
+	}
 }

@@ -102,3 +102,49 @@ func TestHotTable(t *testing.T) {
 		t.Errorf("%d ranges without requests, want one", ranges)
 	})
 }
+
+// TestHotGateway: a table whose requests all come through one gateway stays one range however many they are: no part's lease would leave that node, and
+// transactions that write in several parts could not commit in one phase.
+func TestHotGateway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
+		replicated(t, c, 3)
+		root := connect(t, c, 0)
+		exec(t, root, "SET CLUSTER SETTING kv.range_split.by_load.threshold = 60")
+		exec(t, root, "CREATE TABLE hot (id int PRIMARY KEY, v int)")
+		exec(t, root, "INSERT INTO hot SELECT i, i FROM generate_series(0, 999) AS g(i)")
+		stop := make(chan struct{})
+		var clients sync.WaitGroup
+		for i := range 18 {
+			conn, err := c.Connect(ctx, 0, "defaultdb")
+			if err != nil {
+				t.Fatal(err)
+			}
+			rng := rand.New(rand.NewPCG(uint64(i), 3))
+			clients.Go(func() {
+				defer conn.Close(ctx)
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(time.Duration(rng.Int64N(int64(80 * time.Millisecond)))):
+						if _, err := conn.Exec(ctx, fmt.Sprintf("SELECT v FROM hot WHERE id = %d", rng.IntN(1000))); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				}
+			})
+		}
+		time.Sleep(time.Minute)
+		for i := range c.Len() {
+			if n := c.Node(i).Store().Metrics.SplitsByLoad.Load(); n > 0 {
+				t.Errorf("%d splits by load at node %d", n, i+1)
+			}
+		}
+		close(stop)
+		clients.Wait()
+	})
+}

@@ -234,6 +234,8 @@ type Table struct {
 	Protocol  CommitProtocol
 	// External says that transactions which use the table are externally consistent, as its database says (ExternalConsistency).
 	External bool `json:",omitempty"`
+	// ShortChars says that values of char(n) are stored without their trailing blanks (rowcode.R5); it never changes.
+	ShortChars bool `json:",omitempty"`
 	// Reprotocol says that some ranges of the table may have the protocol still that it had before.
 	Reprotocol bool `json:",omitempty"`
 	// Ballots and Gamma are the policy of a table with the protocol fast_paxos, as far as it says one; see BallotPolicy.

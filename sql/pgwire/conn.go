@@ -120,14 +120,14 @@ func (c *conn) run(ctx context.Context) {
 		c.reading.Store(false)
 		c.messages.Add(1)
 		c.idle.Store(false)
-		var none *refused
-		if errors.As(err, &none) {
-			if !c.refuse(ctx, kind, none.error) {
-				return
-			}
-			continue
-		}
 		if err != nil {
+			var none *refused
+			if errors.As(err, &none) {
+				if !c.refuse(ctx, kind, none.error) {
+					return
+				}
+				continue
+			}
 			if kind == 0 && c.draining.Load() && errors.Is(err, os.ErrDeadlineExceeded) && !c.sess.Idle() && !c.sess.Terminated() {
 				// The deadline was for an idle connection, and the client has begun a transaction meanwhile (pgwire.W9). No byte of a message is lost.
 				c.nc.SetReadDeadline(time.Time{})
@@ -136,7 +136,7 @@ func (c *conn) run(ctx context.Context) {
 			c.readFailed(err)
 			return
 		}
-		if c.interrupted.Swap(false) {
+		if c.interrupted.Load() && c.interrupted.Swap(false) {
 			c.nc.SetWriteDeadline(time.Time{})
 		}
 		c.patience.Renew()

@@ -536,7 +536,7 @@ func decodePayload(b []byte, wire uint64, t *types.T, text string) (types.Datum,
 	case types.PhysString:
 		return types.NewString(str()), rest, nil
 	case types.PhysChar:
-		return types.NewChar(str()), rest, nil
+		return types.PadChar(str(), t), rest, nil
 	case types.PhysBytes:
 		return types.NewBytes(str()), rest, nil
 	case types.PhysJSON:

@@ -18,6 +18,9 @@
 //	rowcode.R2: A datum that the key cannot represent exactly (the scale of a decimal, the sign of a zero, the blanks of a bpchar without a
 //	    length) is in the value as well, and the value has precedence.
 //
+//	rowcode.R5: A table whose descriptor says so (catalog.Table.ShortChars) stores a char(n) without its trailing blanks in values, as keys do in
+//	    any case. A reader puts them back whatever the descriptor says.
+//
 // The primary index of a table that is interleaved in others is among their rows (interleave.go, rowcode.R4; docs/decisions/0015-interleaved-tables.md):
 //
 //	/root/index/col1 04 /table/index/col2...

@@ -43,6 +43,8 @@ type valueColumn struct {
 	t       *types.T
 	// inexactOnly: the column is in the key; the value has it only where the key cannot give it back (rowcode.R2).
 	inexactOnly bool
+	// short: a char(n) whose trailing blanks are left out (rowcode.R5).
+	short bool
 	// writeNull: an absent column would read as a default.
 	writeNull bool
 }
@@ -116,7 +118,7 @@ func NewIndex(t *catalog.Table, ix *catalog.Index) (*Index, error) {
 	// Columns by identity, which need not be their order in the table.
 	for _, ord := range byID(t) {
 		c := &t.Columns[ord]
-		v := valueColumn{id: c.ID, ordinal: ord, t: c.Type, writeNull: c.HasMissing}
+		v := valueColumn{id: c.ID, ordinal: ord, t: c.Type, writeNull: c.HasMissing, short: t.ShortChars && c.Type.Phys() == types.PhysChar && c.Type.Width > 0}
 		switch {
 		case exact[c.ID]:
 			if !mayBeInexact(c.Type) {

@@ -37,6 +37,9 @@ func (x *Index) AppendValue(buf []byte, row types.Row) []byte {
 		if d.IsNull() && !c.writeNull || c.inexactOnly && !inexact(d) {
 			continue
 		}
+		if c.short && !d.IsNull() {
+			d = types.NewChar(types.UnpadBlanks(d.Str()))
+		}
 		buf = encoding.AppendUvarint(buf, uint64(c.id-prev)<<3|wireOf(d))
 		buf = appendPayload(buf, d)
 		prev = c.id

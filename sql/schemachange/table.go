@@ -166,6 +166,7 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 		return "", err
 	}
 	inheritExternal(t, db)
+	t.ShortChars = c.shortens(t)
 	if err := c.interleave(t, s); err != nil {
 		return "", err
 	}

@@ -51,5 +51,5 @@ func (s *Session) wantsExternal(q *bind.Query) bool {
 			stored = true
 		}
 	}
-	return stored && s.setting(catalog.ExternalConsistency) == "on"
+	return stored && s.frequent().external
 }

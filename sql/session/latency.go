@@ -84,7 +84,7 @@ func (s *Session) readsClosed(p *plan.Plan) bool {
 
 // limitRounds refuses a plan that is expected to take more wide-area rounds than the session allows.
 func (s *Session) limitRounds(ctx context.Context, p *plan.Plan, params []types.Datum) error {
-	text := s.setting(maxRounds)
+	text := s.frequent().rounds
 	if text == noMaxRounds || p.Program == nil {
 		return nil
 	}

@@ -37,11 +37,11 @@ func (s *Session) reuse(p *plan.Plan) (*plan.Plan, error) {
 
 // plain reports whether plans are to be made as if all regions were equally near.
 func (s *Session) plain() bool {
-	return s.setting("locality_optimized_partitioned_index_scan") == "off"
+	return s.frequent().plain
 }
 
 // staysHome reports whether plans are to stay in the gateway's region if they can, because those that leave it are refused.
-func (s *Session) staysHome() bool { return s.setting(enforceHome) == "on" }
+func (s *Session) staysHome() bool { return s.frequent().home }
 
 // gatewayRegion is the region that plans look for rows in first; empty: none.
 func (s *Session) gatewayRegion() string {
@@ -56,7 +56,7 @@ func (s *Session) planFor(ctx context.Context, stmt *parse.Statement, params []*
 	if needsNoTxn(stmt) {
 		return &plan.Plan{Stmt: stmt, Bound: stmt.Node}, nil
 	}
-	key := plan.Key{Text: stmt.Text(), Database: s.client.Database, User: s.role(), Path: s.setting("search_path"), Params: plan.TypeKey(params), Plain: s.plain(), Home: s.staysHome()}
+	key := plan.Key{Text: stmt.Text(), Database: s.client.Database, User: s.role(), Path: s.frequent().path, Params: plan.TypeKey(params), Plain: s.plain(), Home: s.staysHome()}
 	if !s.catalogChanged() {
 		if p, err := s.reuse(s.temp.cache(s.srv.plans).Get(key)); p != nil || err != nil {
 			return p, err

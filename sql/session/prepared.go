@@ -43,7 +43,7 @@ func (s *Session) Confine(f func() error) error {
 
 // Parse prepares a statement under a name; the empty name is replaced silently.
 func (s *Session) Parse(ctx context.Context, name, text string, oids []uint32) error {
-	s.timer.start(s.duration("statement_timeout"))
+	s.timer.start(s.frequent().statementTimeout)
 	return s.Confine(func() error { return s.prepare(ctx, name, text, oids) })
 }
 
@@ -118,7 +118,7 @@ func (s *Session) refreshPlan(ctx context.Context, p *portal.Statement) error {
 	if p.Stmt == nil {
 		return nil
 	}
-	path := s.setting("search_path")
+	path := s.frequent().path
 	if p.Plan != nil && p.Path == path && !s.catalogChanged() {
 		if p.Plan.Query == nil && needsNoTxn(p.Stmt) {
 			return nil
@@ -181,7 +181,7 @@ func aboutParameter(err error, portal string, i int, f result.Format) error {
 
 // Bind makes a portal.
 func (s *Session) Bind(ctx context.Context, name, statement string, b *Binding) error {
-	s.timer.start(s.duration("statement_timeout"))
+	s.timer.start(s.frequent().statementTimeout)
 	return s.Confine(func() error { return s.makePortal(ctx, name, statement, b) })
 }
 

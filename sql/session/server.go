@@ -141,7 +141,7 @@ func (s *Server) Open(ctx context.Context, c Client, out result.Results) (*Sessi
 		identity: identity{client: c, authorized: c.User, acting: c.User, opened: s.Clock.Wall()}}
 	sess.env.s, sess.params = sess, parameter.New(s.defaults, sess.memory)
 	sess.statements, sess.portals = portal.NewStatements(sess.memory), portal.NewPortals()
-	sess.computed = sess.computedSetting
+	sess.computed, sess.wall = sess.computedSetting, s.Clock.Wall
 	sess.deferred.memory = sess.txnMemory
 	sess.advisory = advisory.New(lockOwner{sess}, sess.memory)
 	sess.temp = temporaries{local: &lease.Local{}, session: sess.memory, limit: func() int64 { return int64(sess.limit(temporary.Setting)) }}

@@ -22,6 +22,7 @@ import (
 	"meridian/sql/exec"
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
+	"meridian/sql/session/txnstate"
 	"meridian/sql/sqlstate"
 	"meridian/sql/temporary"
 	"meridian/sql/types"
@@ -55,6 +56,7 @@ type Session struct {
 
 	paramBuffer
 	scalarCtx scalar.Context
+	wall      func() time.Time // the node's clock
 	execEnv   exec.Env
 	held
 
@@ -81,6 +83,8 @@ type settings struct {
 	location *time.Location
 	style    types.Style      // of values as text
 	charset  *charset.Charset // of the client; nil: UTF-8
+	// read has the settings that every statement reads; see frequent.
+	read frequent
 	// computed gives the values of settings that follow from the session's roles and its transaction.
 	computed func(name string) (value string, ok bool)
 	// reported has the values of the reported settings that were sent to the client last, nil before the first time; stale: one may have changed since.
@@ -181,12 +185,11 @@ func (s *settings) setting(name string) string {
 
 // computedSetting gives the values of settings that follow from the session's roles and its transaction.
 func (s *Session) computedSetting(name string) (string, bool) {
-	onOff := map[bool]string{true: "on", false: "off"}
 	switch name {
 	case "session_authorization":
 		return s.sessionRole(), true
 	case "is_superuser":
-		return onOff[s.Superuser()], true
+		return onOff(s.Superuser()), true
 	case "transaction_isolation", "transaction_read_only", "transaction_deferrable":
 		if !s.state.Open() {
 			return s.setting("default_" + name), true
@@ -197,11 +200,45 @@ func (s *Session) computedSetting(name string) (string, bool) {
 	case "transaction_isolation":
 		return m.IsolationShown(), true
 	case "transaction_read_only":
-		return onOff[m.ReadOnly], true
+		return onOff(m.ReadOnly), true
 	case "transaction_deferrable":
-		return onOff[m.Deferrable], true
+		return onOff(m.Deferrable), true
 	}
 	return "", false
+}
+
+func onOff(v bool) string {
+	if v {
+		return "on"
+	}
+	return "off"
+}
+
+// frequent are settings that every statement reads, in the form in which it uses them.
+type frequent struct {
+	changes                                        uint64 // of the values that they were made from
+	path, rounds                                   string
+	statementTimeout, lockTimeout, idle, idleInTxn time.Duration
+	modes                                          txnstate.Modes
+	followers, plain, home, external               bool
+}
+
+// frequent returns the settings that every statement reads. They are read again only after a change of any setting.
+func (s *settings) frequent() *frequent {
+	c := &s.read
+	if now := s.params.Changes(); c.changes != now {
+		*c = frequent{
+			changes: now, path: s.setting("search_path"), rounds: s.setting(maxRounds),
+			statementTimeout: s.duration("statement_timeout"), lockTimeout: s.duration("lock_timeout"),
+			idle: s.duration(idleTimeout), idleInTxn: s.duration(idleInTxnTimeout),
+			modes:     s.defaultModes(),
+			followers: s.usesFollowers(),
+			plain:     s.setting("locality_optimized_partitioned_index_scan") == "off",
+			home:      s.setting(enforceHome) == "on",
+			external:  s.setting(catalog.ExternalConsistency) == "on",
+		}
+	}
+	return c
 }
 
 func (s *Session) startupSettings(all map[string]string) error {
@@ -433,7 +470,7 @@ func (s *Session) queryText(ctx context.Context, text string) error {
 		stmt, last := &stmts[i], i == len(stmts)-1
 		if i > 0 {
 			s.timer.stop()
-			s.timer.watch(ctx, s.duration("statement_timeout"), s.canceller())
+			s.timer.watch(ctx, s.frequent().statementTimeout, s.canceller())
 		}
 		err := s.step(ctx, stmt.Text(), 0, nil, func(ctx context.Context, final bool) error {
 			return s.runStatement(ctx, stmt, final)
@@ -450,7 +487,7 @@ func (s *Session) cachedPlan(text string) (*plan.Plan, error) {
 	if s.state.Failed() || s.catalogChanged() {
 		return nil, nil
 	}
-	p := s.temp.cache(s.srv.plans).Get(plan.Key{Text: text, Database: s.client.Database, User: s.role(), Path: s.setting("search_path"), Plain: s.plain(), Home: s.staysHome()})
+	p := s.temp.cache(s.srv.plans).Get(plan.Key{Text: text, Database: s.client.Database, User: s.role(), Path: s.frequent().path, Plain: s.plain(), Home: s.staysHome()})
 	if p != nil && len(p.Params) > 0 {
 		return nil, nil // the plan of a prepared statement
 	}
@@ -614,7 +651,7 @@ func (s *Session) fillScalar(params []types.Datum) {
 	if s.replay.Replaying() {
 		start = s.replay.Step().At
 	}
-	s.scalarCtx = scalar.Context{StatementTime: start, TxnTime: s.txnStart, Clock: s.srv.Clock.Wall,
+	s.scalarCtx = scalar.Context{StatementTime: start, TxnTime: s.txnStart, Clock: s.wall,
 		FollowerReadLag: closedts.ReadLag, Location: s.location, Style: &s.style, Params: params, Env: &s.env}
 }
 
@@ -632,6 +669,9 @@ func tagOf(verb string, n int64) string {
 	case "INSERT":
 		return "INSERT 0 " + itoa(n)
 	case "SELECT":
+		if n == 1 {
+			return "SELECT 1"
+		}
 		return "SELECT " + itoa(n)
 	}
 	return verb + " " + itoa(n)
@@ -655,13 +695,14 @@ func (s *Session) beginStatement(ctx context.Context, text string) (context.Cont
 	s.env.blocking = nil
 	s.active(cancel, text, start)
 	s.setIdleTimer(nil)
-	s.timer.watch(ctx, s.duration("statement_timeout"), cancel)
+	s.timer.watch(ctx, s.frequent().statementTimeout, cancel)
 	return ctx, func() {
 		s.env.giveBack(ctx)
-		s.idle(s.srv.Clock.Wall(), s.state.Block())
+		took := s.srv.Host.Clock.Monotonic() - begun
+		s.idle(start.Add(took), s.state.Block())
 		cancel(nil)
 		s.endStatement()
-		s.srv.metrics.observe(s.srv.Host.Clock.Monotonic() - begun)
+		s.srv.metrics.observe(took)
 		s.armIdle()
 	}
 }
@@ -675,21 +716,26 @@ func (s *Session) interruptible(ctx context.Context, text string) (context.Conte
 	return s.beginStatement(ctx, text)
 }
 
+const (
+	idleTimeout      = "idle_session_timeout"
+	idleInTxnTimeout = "idle_in_transaction_session_timeout"
+)
+
 // armIdle starts idle_in_transaction_session_timeout, or idle_session_timeout outside of transactions.
 func (s *Session) armIdle() {
-	name := "idle_session_timeout"
+	name, d := idleTimeout, s.frequent().idle
 	if s.state.Block() {
-		name = "idle_in_transaction_session_timeout"
+		name, d = idleInTxnTimeout, s.frequent().idleInTxn
 	}
-	d := s.duration(name)
 	if d <= 0 {
 		return
 	}
+	why := name
 	ctx, stop := context.WithCancel(s.srv.Host.Group.Context())
 	s.setIdleTimer(stop)
 	s.srv.Host.Group.Go(func(context.Context) {
 		if s.srv.Host.Clock.Sleep(ctx, d) == nil {
-			s.timedOut.Store(&name)
+			s.timedOut.Store(&why)
 			s.terminated.Store(true)
 			if h, ok := s.out.(interface{ HangUp() }); ok {
 				h.HangUp()

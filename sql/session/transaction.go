@@ -46,7 +46,7 @@ type savepoint struct {
 // ensureTxn opens an implicit transaction if none is open.
 func (s *Session) ensureTxn() {
 	if !s.state.Open() {
-		s.openTxn(txnstate.Implicit, s.defaultModes())
+		s.openTxn(txnstate.Implicit, s.frequent().modes)
 	}
 }
 
@@ -81,8 +81,8 @@ func (s *Session) beginCatalog() {
 }
 
 func (s *Session) options(m txnstate.Modes) txn.TxnOptions {
-	o := txn.TxnOptions{Isolation: m.Isolation, Declared: m.Declared, ReadOnly: m.ReadOnly, LockTimeout: s.duration("lock_timeout")}
-	if s.usesFollowers() {
+	o := txn.TxnOptions{Isolation: m.Isolation, Declared: m.Declared, ReadOnly: m.ReadOnly, LockTimeout: s.frequent().lockTimeout}
+	if s.frequent().followers {
 		o.AsOf = s.followerTimestamp()
 	}
 	return o
@@ -231,7 +231,7 @@ func (s *Session) begin(m parse.TxnModes) error {
 		s.state.Promote()
 		return nil
 	}
-	s.openTxn(txnstate.Explicit, s.defaultModes().With(m))
+	s.openTxn(txnstate.Explicit, s.frequent().modes.With(m))
 	s.replay.Opened()
 	err := s.beginAsOf(m)
 	if err != nil {

@@ -460,10 +460,16 @@ func fitString(s string, t *T, explicit bool) (Datum, error) {
 	return NewString(s), nil
 }
 
+// blanks is a value of many char(n) columns.
+const blanks = "                                                                                                                                "
+
 // padBlanks is s with as many blanks as make it n characters.
 func padBlanks(s string, n int) string {
 	if len(s) >= 4*n {
 		return s
+	}
+	if s == "" && n <= len(blanks) {
+		return blanks[:n]
 	}
 	if k := n - utf8.RuneCountInString(s); k > 0 {
 		return s + strings.Repeat(" ", k)

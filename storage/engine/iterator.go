@@ -88,6 +88,9 @@ func (i *Iterator) bound(lower, upper keys.Key) {
 
 // Close releases the iterator.
 func (i *Iterator) Close() error {
+	if s := i.it.Stats(); s.ForwardStepCount[pebble.InternalIterCall]|s.ReverseStepCount[pebble.InternalIterCall] != 0 {
+		i.e.steps.Add(int64(s.ForwardStepCount[pebble.InternalIterCall] + s.ReverseStepCount[pebble.InternalIterCall]))
+	}
 	err := i.e.readError(i.it.Close())
 	i.it = nil
 	i.e.iters.Put(i)

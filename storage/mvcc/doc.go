@@ -41,6 +41,10 @@
 //	    time that is known is one that the leaseholder's clock had reached while the transaction was pending: a reader's observation of that
 //	    clock is compared with it (mvcc.M6).
 //
+//	mvcc.M9 (I2): versions are not read from an older state of the store than a LockTable's answer that there is no intent on them, or than
+//	    the lock table was read from. Else an intent that was aborted and removed in between would leave a version that seems committed.
+//	    So a Reader makes its iterators anew when the table has dropped entries since they were made.
+//
 // An entry also keeps the values that earlier statements of the same transaction wrote to the key, by sequence
 // number. A read at a sequence number sees the right one, and a rollback to a savepoint, which is a list of ignored
 // sequence ranges, brings the right one back when the intent is resolved. Intents of an earlier attempt of the
@@ -60,7 +64,9 @@
 // # Reading and writing
 //
 // A Reader reads any engine.Reader and keeps its iterators for all operations of one request batch: a point read
-// is one seek, with bloom filters, into the lock table and one into the versions. A Writer is a Reader with a
+// is one seek, with bloom filters, into the lock table and one into the versions. A row that has been written often has
+// many removed entries, which iterators step over until they are compacted away; a LockTable says which keys have entries, and which, so that only
+// these are sought. A Writer is a Reader with a
 // batch to write to. It reads the store, or, if a request has to see an earlier one of its batch, the batch.
 // The caller may keep the results.
 //

@@ -113,18 +113,34 @@ type Value struct {
 	Timestamp clock.Timestamp
 }
 
-// LockTable knows, without looking, which keys may have entries in the lock table.
+// LockTable knows, without looking, which keys may have entries in the lock table, and which entries.
 type LockTable interface {
 	// Has reports whether there may be any on a key, MayHold whether there may be one that Outcomes lets nobody pass.
 	Has(keys.Key) bool
 	MayHold(keys.Key) bool
+	// Entries appends those that there may be on a key, in any order. ok is false if they are not known.
+	Entries(k keys.Key, to []LockID) (_ []LockID, ok bool)
+	// EntriesWithin appends those that there may be in a span, in the order of their keys. ok is false if they are not known, or too many.
+	EntriesWithin(start, end keys.Key, to []LockID) (_ []LockID, ok bool)
+	// Dropped is a number that grows whenever the table no longer lists an entry.
+	Dropped() uint64
+}
+
+// LockID names an entry of the lock table. Its key is not to be changed.
+type LockID struct {
+	Key      keys.Key
+	Strength kv.LockStrength
+	Txn      kv.TxnID
+	// At and Attempt are those of the entry as it was written: with another timestamp than that of its transaction's commit it may have moved.
+	At      clock.Timestamp
+	Attempt uint32
 }
 
 // LockLog is told of entries that a Writer adds, and for which transaction and timestamp, and of those that it removes.
 // An entry that is only changed is neither.
 type LockLog interface {
-	Laid(k keys.Key, txn *kv.TxnMeta)
-	Dropped(k keys.Key, id kv.TxnID)
+	Laid(k keys.Key, strength kv.LockStrength, txn *kv.TxnMeta)
+	Dropped(k keys.Key, strength kv.LockStrength, id kv.TxnID)
 }
 
 // Reader reads versions of one state of a store. It keeps its iterators from one operation to the next, so a
@@ -132,7 +148,7 @@ type LockLog interface {
 type Reader struct {
 	// Outcomes, if any, has intents of others that are known to be committed pass as versions (mvcc.M7).
 	Outcomes Outcomes
-	// Table, if any, spares point operations the look at keys without entries.
+	// Table, if any, spares operations the look at keys without entries, and at what is left of entries that were removed.
 	Table LockTable
 	// Seen is the latest version, or deletion, that reads have seen since Reset, and writes whose condition it did not meet, but for their own transaction's provisional ones.
 	Seen clock.Timestamp
@@ -143,6 +159,9 @@ type Reader struct {
 	dataBounded, locksBounded bool // an operation set bounds
 	dataStale, locksStale     bool // the indexed batch has changed since
 
+	dropped uint64   // Table.Dropped, before the iterators were made
+	listed  []LockID // by Table
+
 	key, lockBuf, raw []byte
 }
 
@@ -151,11 +170,18 @@ func NewReader(src engine.Reader) *Reader { return &Reader{src: src} }
 
 // Reset makes a closed or new reader read src; it lets callers keep readers in pools.
 func (r *Reader) Reset(src engine.Reader) {
-	*r = Reader{src: src, key: r.key[:0], lockBuf: r.lockBuf[:0], raw: r.raw[:0]}
+	clear(r.listed)
+	*r = Reader{src: src, key: r.key[:0], lockBuf: r.lockBuf[:0], raw: r.raw[:0], listed: r.listed[:0]}
 }
 
 // Close releases the iterators.
 func (r *Reader) Close() error {
+	err := r.closeIters()
+	r.src = nil
+	return err
+}
+
+func (r *Reader) closeIters() error {
 	var err error
 	if r.data != nil {
 		err = r.data.Close()
@@ -167,8 +193,25 @@ func (r *Reader) Close() error {
 		}
 		r.locks = nil
 	}
-	r.src = nil
 	return err
+}
+
+// asked follows each answer of the table: iterators that are older than removals of entries are not used again (mvcc.M9).
+func (r *Reader) asked() error {
+	now := r.Table.Dropped()
+	if now == r.dropped {
+		return nil
+	}
+	r.dropped = now
+	return r.closeIters()
+}
+
+// mayHold reports whether the lock table has to be looked at for a key.
+func (r *Reader) mayHold(k keys.Key) (bool, error) {
+	if r.Table == nil || r.Table.MayHold(k) {
+		return true, nil
+	}
+	return false, r.asked()
 }
 
 // dataIter gives the iterator over versions, with the bounds if there are any.
@@ -176,8 +219,14 @@ func (r *Reader) dataIter(lower, upper keys.Key) (it *engine.Iterator, err error
 	return iter(r.src, &r.data, &r.dataBounded, &r.dataStale, lower, upper)
 }
 
-// lockIter gives the iterator over the lock table.
+// lockIter gives the iterator over the lock table. It is never newer than that over versions: else an intent could be removed in between, and its version be
+// taken for one that is committed.
 func (r *Reader) lockIter(lower, upper keys.Key) (it *engine.Iterator, err error) {
+	if r.locks == nil && r.data != nil {
+		if err := r.closeIters(); err != nil {
+			return nil, err
+		}
+	}
 	return iter(r.src, &r.locks, &r.locksBounded, &r.locksStale, lower, upper)
 }
 
@@ -260,11 +309,12 @@ func (v *view) pass(l *Lock) {
 
 // locksOn reads the locks on one key.
 func (r *Reader) locksOn(k keys.Key, o *read, v *view) error {
-	it, err := r.lockIter(nil, nil)
+	it, c, err := r.cursor(k)
 	if err != nil {
 		return err
 	}
-	for ok := it.SeekLockPrefix(k); ok; ok = it.Next() {
+	c.pass(r.Outcomes, o.Txn)
+	for ok := c.first(); ok; ok = c.next() {
 		l, err := r.lockAt(it)
 		if err != nil {
 			return err
@@ -274,6 +324,108 @@ func (r *Reader) locksOn(k keys.Key, o *read, v *view) error {
 		}
 	}
 	return it.Error()
+}
+
+// lockCursor moves over the locks on one key, or in a span: to each that the table lists, or, if it does not know them, past all that is left of those which were removed.
+type lockCursor struct {
+	it      *engine.Iterator
+	k       keys.Key // nil: the iterator has the bounds of a span
+	reverse bool
+	listed  []LockID
+	known   bool
+}
+
+// cursor is for the locks on one key.
+func (r *Reader) cursor(k keys.Key) (*engine.Iterator, lockCursor, error) {
+	c := lockCursor{k: k}
+	if r.Table != nil {
+		if r.listed, c.known = r.Table.Entries(k, r.listed[:0]); c.known {
+			c.listed = r.listed
+			if err := r.asked(); err != nil {
+				return nil, c, err
+			}
+		}
+	}
+	var err error
+	c.it, err = r.lockIter(nil, nil)
+	return c.it, c, err
+}
+
+// cursorWithin is for those in a span; an empty end means the single key start.
+func (r *Reader) cursorWithin(start, end keys.Key) (*engine.Iterator, lockCursor, error) {
+	if len(end) == 0 {
+		return r.cursor(start)
+	}
+	var c lockCursor
+	if r.Table != nil {
+		if r.listed, c.known = r.Table.EntriesWithin(start, end, r.listed[:0]); c.known {
+			c.listed = r.listed
+			if err := r.asked(); err != nil {
+				return nil, c, err
+			}
+		}
+	}
+	var err error
+	if c.known {
+		c.it, err = r.lockIter(nil, nil)
+	} else {
+		s := keys.LockSpan(start, end)
+		c.it, err = r.lockIter(s.Start, s.End)
+	}
+	return c.it, c, err
+}
+
+// only leaves out other transactions' locks where the table lists all. Where it does not, they still come.
+func (c *lockCursor) only(id kv.TxnID) {
+	c.listed = slices.DeleteFunc(c.listed, func(l LockID) bool { return l.Txn != id })
+}
+
+// pass leaves out listed locks that are passed by all but their own transaction (mvcc.M7).
+func (c *lockCursor) pass(known Outcomes, own *kv.Txn) {
+	if known == nil {
+		return
+	}
+	c.listed = slices.DeleteFunc(c.listed, func(l LockID) bool {
+		if l.Strength != IntentStrength || own != nil && l.Txn == own.ID {
+			return false
+		}
+		at, attempt, ok := known.Committed(l.Txn)
+		return ok && at == l.At && attempt == l.Attempt
+	})
+}
+
+func (c *lockCursor) first() bool {
+	switch {
+	case c.known:
+		if c.reverse {
+			slices.Reverse(c.listed)
+		}
+		return c.next()
+	case c.k != nil:
+		return c.it.SeekLockPrefix(c.k)
+	case c.reverse:
+		return c.it.Last()
+	}
+	return c.it.First()
+}
+
+func (c *lockCursor) next() bool {
+	if !c.known {
+		if c.reverse {
+			return c.it.Prev()
+		}
+		return c.it.Next()
+	}
+	for len(c.listed) > 0 {
+		l := &c.listed[0]
+		if c.listed = c.listed[1:]; c.it.SeekLock(l.Key, uint8(l.Strength), l.Txn) {
+			return true
+		}
+		if c.it.Error() != nil {
+			return false
+		}
+	}
+	return false
 }
 
 // lockAt decodes the lock that the iterator is at.
@@ -294,8 +446,12 @@ func (r *Reader) lockAt(it *engine.Iterator) (*Lock, error) {
 func (r *Reader) Get(k keys.Key, o *ReadOptions) (Value, error) {
 	rd := o.normal()
 	var v view
-	if !o.NoLocks && (r.Table == nil || r.Table.MayHold(k)) {
-		if err := r.locksOn(k, &rd, &v); err != nil {
+	if !o.NoLocks {
+		look, err := r.mayHold(k)
+		if err == nil && look {
+			err = r.locksOn(k, &rd, &v)
+		}
+		if err != nil {
 			return Value{}, err
 		}
 	}
@@ -403,13 +559,19 @@ func (r *Reader) CheckRefresh(start, end keys.Key, from, to clock.Timestamp, txn
 	}
 	span := keys.Span{Start: start, End: end}
 	var own map[string]clock.Timestamp
-	if !noLocks && !(span.Point() && r.Table != nil && !r.Table.MayHold(start)) {
-		ls := keys.LockSpan(start, end)
-		it, err := r.lockIter(ls.Start, ls.End)
+	look := !noLocks
+	if look && span.Point() {
+		var err error
+		if look, err = r.mayHold(start); err != nil {
+			return err
+		}
+	}
+	if look {
+		it, c, err := r.cursorWithin(start, end)
 		if err != nil {
 			return err
 		}
-		for ok := it.First(); ok; ok = it.Next() {
+		for ok := c.first(); ok; ok = c.next() {
 			l, err := r.lockAt(it)
 			if err != nil {
 				return err
@@ -502,9 +664,12 @@ func (r *Reader) Locks(start, end keys.Key, max int) ([]Lock, error) {
 
 // Intent finds a transaction's intent on a key, nil if there is none.
 func (r *Reader) Intent(k keys.Key, id kv.TxnID) (*Lock, error) {
-	it, err := r.lockIter(nil, nil)
+	it, c, err := r.cursor(k)
 	if err != nil {
 		return nil, err
+	}
+	if c.only(id); c.known && len(c.listed) == 0 {
+		return nil, nil
 	}
 	if it.SeekLock(k, uint8(IntentStrength), id) {
 		return r.lockAt(it)
@@ -560,11 +725,11 @@ func sameKey(a keys.Key, b []byte) bool { return bytes.Equal(a, b) }
 // intent that a version belongs to, nil if it has been resolved. raw is only good during the call.
 func (r *Reader) newest(k keys.Key, visit func(ts clock.Timestamp, raw []byte, lock *Lock) (more bool, err error)) error {
 	var intents []*Lock
-	lt, err := r.lockIter(nil, nil)
+	lt, c, err := r.cursor(k)
 	if err != nil {
 		return err
 	}
-	for ok := lt.SeekLockPrefix(k); ok; ok = lt.Next() {
+	for ok := c.first(); ok; ok = c.next() {
 		l, err := r.lockAt(lt)
 		if err != nil {
 			return err

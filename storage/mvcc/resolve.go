@@ -28,11 +28,11 @@ func (w *Writer) ResolveIntent(k keys.Key, res *Resolution) (bool, error) {
 	if w.Table != nil && !w.Table.Has(k) {
 		return false, nil
 	}
-	it, err := w.lockIter(nil, nil)
-	if err != nil {
-		return false, err
-	}
 	if res.IntentsOnly {
+		it, err := w.lockIter(nil, nil)
+		if err != nil {
+			return false, err
+		}
 		if !it.SeekLock(k, uint8(IntentStrength), res.Txn.ID) {
 			return false, it.Error()
 		}
@@ -42,8 +42,13 @@ func (w *Writer) ResolveIntent(k keys.Key, res *Resolution) (bool, error) {
 		}
 		return true, w.resolve(l, res)
 	}
+	it, c, err := w.cursor(k)
+	if err != nil {
+		return false, err
+	}
+	c.only(res.Txn.ID)
 	var found []*Lock
-	for ok := it.SeekLockPrefix(k); ok; ok = it.Next() {
+	for ok := c.first(); ok; ok = c.next() {
 		_, ver := it.Key()
 		_, id, err := engine.DecodeLock(ver)
 		if err != nil {
@@ -72,12 +77,12 @@ func (w *Writer) ResolveIntent(k keys.Key, res *Resolution) (bool, error) {
 // ResolveRange carries out a resolution on all of a span, at most max locks of it (zero: all), and tells what is
 // left of the span. It may stop earlier, after Resolution.MaxBytes.
 func (w *Writer) ResolveRange(start, end keys.Key, res *Resolution, max int64) (resolved int64, resume *keys.Span, err error) {
-	s := keys.LockSpan(start, end)
-	it, err := w.lockIter(s.Start, s.End)
+	it, c, err := w.cursorWithin(start, end)
 	if err != nil {
 		return 0, nil, err
 	}
-	for ok := it.First(); ok; ok = it.Next() {
+	c.only(res.Txn.ID)
+	for ok := c.first(); ok; ok = c.next() {
 		lk, ver := it.Key()
 		_, id, err := engine.DecodeLock(ver)
 		if err != nil {
@@ -105,13 +110,13 @@ func (w *Writer) ResolveRange(start, end keys.Key, res *Resolution, max int64) (
 // LocksOf finds the part of a span that has a transaction's locks, at most max of them, and what is left of the span; a
 // zero part means that there are none.
 func (r *Reader) LocksOf(id kv.TxnID, start, end keys.Key, max int64) (part keys.Span, rest *keys.Span, err error) {
-	s := keys.LockSpan(start, end)
-	it, err := r.lockIter(s.Start, s.End)
+	it, c, err := r.cursorWithin(start, end)
 	if err != nil {
 		return part, nil, err
 	}
+	c.only(id)
 	r.key = r.key[:0]
-	for ok := it.First(); ok; ok = it.Next() {
+	for ok := c.first(); ok; ok = c.next() {
 		raw, ver := it.Key()
 		_, owner, err := engine.DecodeLock(ver)
 		if err != nil {
@@ -143,7 +148,7 @@ func (w *Writer) dropLock(l *Lock) {
 	w.b.DeleteLock(l.Key, uint8(l.Strength), l.Txn.ID)
 	w.Stats.IntentCount--
 	if w.Log != nil {
-		w.Log.Dropped(l.Key, l.Txn.ID)
+		w.Log.Dropped(l.Key, l.Strength, l.Txn.ID)
 	}
 }
 

@@ -61,10 +61,11 @@ type scan struct {
 	res  ScanResult
 	mem  arena
 
-	data  *engine.Iterator
-	locks *engine.Iterator // nil: none left
-	lock  *Lock            // the next lock, at or beyond the present key
-	view  view
+	data   *engine.Iterator
+	locks  *engine.Iterator // nil: none left
+	cursor lockCursor       // of locks
+	lock   *Lock            // the next lock, at or beyond the present key
+	view   view
 	// conflicts so far; once there is one, no more rows are collected.
 	conflicts []Intent
 	done      bool
@@ -78,17 +79,12 @@ func (r *Reader) Scan(start, end keys.Key, o *ScanOptions) (ScanResult, error) {
 	}
 	var err error
 	if !o.NoLocks {
-		ls := keys.LockSpan(start, end)
-		if s.locks, err = r.lockIter(ls.Start, ls.End); err != nil {
+		if s.locks, s.cursor, err = r.cursorWithin(start, end); err != nil {
 			return ScanResult{}, err
 		}
-		ok := false
-		if o.Reverse {
-			ok = s.locks.Last()
-		} else {
-			ok = s.locks.First()
-		}
-		if err := s.takeLock(ok); err != nil {
+		s.cursor.reverse = o.Reverse
+		s.cursor.pass(r.Outcomes, o.Txn)
+		if err := s.takeLock(s.cursor.first()); err != nil {
 			return ScanResult{}, err
 		}
 	}
@@ -125,12 +121,7 @@ func (s *scan) takeLock(ok bool) (err error) {
 	return err
 }
 
-func (s *scan) nextLock() error {
-	if s.o.Reverse {
-		return s.takeLock(s.locks.Prev())
-	}
-	return s.takeLock(s.locks.Next())
-}
+func (s *scan) nextLock() error { return s.takeLock(s.cursor.next()) }
 
 // locksUpTo takes the locks before k, in the order of the scan, and on it into account; nil means all that are
 // left.

@@ -103,8 +103,12 @@ func (w *Writer) prepare(k keys.Key, o *WriteOptions, look bool) (t target, err 
 			readTS = o.Seen.Next().Backward(o.Txn.WriteTimestamp)
 		}
 	}
-	if !o.NoLocks && (w.Table == nil || w.Table.MayHold(k)) {
-		if err := w.checkLocks(k, o, &t); err != nil {
+	if !o.NoLocks {
+		look, err := w.mayHold(k)
+		if err == nil && look {
+			err = w.checkLocks(k, o, &t)
+		}
+		if err != nil {
 			return t, err
 		}
 	}
@@ -213,12 +217,13 @@ func (l *Lock) wrote(seq kv.Seq) bool {
 
 // checkLocks finds the transaction's own intent and other transactions' locks.
 func (w *Writer) checkLocks(k keys.Key, o *WriteOptions, t *target) error {
-	it, err := w.lockIter(nil, nil)
+	it, c, err := w.cursor(k)
 	if err != nil {
 		return err
 	}
+	c.pass(w.Outcomes, o.Txn)
 	var conflicts []Intent
-	for ok := it.SeekLockPrefix(k); ok; ok = it.Next() {
+	for ok := c.first(); ok; ok = c.next() {
 		l, err := w.lockAt(it)
 		if err != nil {
 			return err
@@ -270,7 +275,7 @@ func (w *Writer) finish(k keys.Key, t *target, val []byte, tombstone bool, o *Wr
 	l := Lock{Strength: IntentStrength, Txn: o.Txn.TxnMeta, Local: local}
 	l.Txn.WriteTimestamp, l.Txn.Seq = ts, o.Seq
 	if t.own == nil {
-		w.laid(k, &l.Txn)
+		w.laid(k, &l)
 	} else {
 		w.Stats.addVersion(t.newest, -1)
 		if t.own.Txn.WriteTimestamp != ts {
@@ -292,10 +297,10 @@ func (w *Writer) finish(k keys.Key, t *target, val []byte, tombstone bool, o *Wr
 }
 
 // laid counts a new entry.
-func (w *Writer) laid(k keys.Key, txn *kv.TxnMeta) {
+func (w *Writer) laid(k keys.Key, l *Lock) {
 	w.Stats.IntentCount++
 	if w.Log != nil {
-		w.Log.Laid(k, txn)
+		w.Log.Laid(k, l.Strength, &l.Txn)
 	}
 }
 
@@ -389,13 +394,13 @@ func (w *Writer) DeleteRange(start, end keys.Key, max int64, o *WriteOptions) (d
 
 // Lock writes a lock without a value, which survives the leaseholder.
 func (w *Writer) Lock(k keys.Key, strength kv.LockStrength, o *WriteOptions) error {
-	it, err := w.lockIter(nil, nil)
+	it, c, err := w.cursor(k)
 	if err != nil {
 		return err
 	}
 	var conflicts []Intent
 	held := false
-	for ok := it.SeekLockPrefix(k); ok; ok = it.Next() {
+	for ok := c.first(); ok; ok = c.next() {
 		l, err := w.lockAt(it)
 		if err != nil {
 			return err
@@ -420,7 +425,7 @@ func (w *Writer) Lock(k keys.Key, strength kv.LockStrength, o *WriteOptions) err
 	l.Txn.Seq = o.Seq
 	w.out = appendLock(w.out[:0], &l)
 	w.b.PutLock(k, uint8(strength), l.Txn.ID, w.out)
-	w.laid(k, &l.Txn)
+	w.laid(k, &l)
 	w.changed()
 	return nil
 }

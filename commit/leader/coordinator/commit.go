@@ -25,28 +25,28 @@ const (
 )
 
 type commitState struct {
-	stage   stage
 	writes  []kv.Request       // the buffer's writes, so that a batch can be sent again
 	chunks  []*kv.Batch        // of stageWrites, still to be sent; of stageParallel, not yet handed out
 	beside  []kv.InFlightWrite // in flight when the record is staged, in batches of their own
 	out     *kv.Batch          // sent, not yet answered
-	refresh bool               // out is a refresh
-	verify  bool               // out asks whether the checks hold
-	check   bool               // out asks whether the locks are held
-	ask     bool               // out asks for the record (coordinator.CO13)
 	doubt   error              // the reason to ask
-	moved   bool               // doubt is that of a refresh, or of a verification (coordinator.CO13)
-	tried   bool               // a record that stages the transaction has been sent
 	now     clock.Timestamp    // the clock when the commit began
-	again   bool               // a parallel round has failed, and may have written some of its intents
-	flushed bool               // there were intents before the commit began
 	pushed  int                // how often the range of the record refused because its writes had to move
 	staged  clock.Timestamp    // of a STAGING record, if writes are under way or sent after it
+	readAt  clock.Timestamp    // below SERIALIZABLE: the least read timestamp of the commit
+	stage   stage
+	refresh bool // out is a refresh
+	verify  bool // out asks whether the checks hold
+	check   bool // out asks whether the locks are held
+	ask     bool // out asks for the record (coordinator.CO13)
+	moved   bool // doubt is that of a refresh, or of a verification (coordinator.CO13)
+	tried   bool // a record that stages the transaction has been sent
+	again   bool // a parallel round has failed, and may have written some of its intents
+	flushed bool // there were intents before the commit began
+	carries bool // coordinator.CO12
+	carried bool // a batch that carries the refresh has been sent
 	// elsewhere says that there are writes in ranges of other protocols, which become durable while the record is staged.
 	elsewhere bool
-	readAt    clock.Timestamp // below SERIALIZABLE: the least read timestamp of the commit
-	carries   bool            // coordinator.CO12
-	carried   bool            // a batch that carries the refresh has been sent
 }
 
 // StartCommit begins the commit of a transaction that is not ReadOnly. onePhase says that all writes are in one

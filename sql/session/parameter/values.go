@@ -24,6 +24,8 @@ type Values struct {
 	// memory is the session's account, in which held is reserved for the values; counted is their size at the last count.
 	memory        *memory.Account
 	held, counted int64
+	// changes counts the calls that may have changed a value.
+	changes uint64
 }
 
 const (
@@ -35,8 +37,11 @@ const (
 
 // New makes the values of a session, which has only defaults yet; the memory of others is reserved in the account.
 func New(defaults map[string]string, account *memory.Account) Values {
-	return Values{defaults: defaults, memory: account}
+	return Values{defaults: defaults, memory: account, changes: 1}
 }
+
+// Changes is a number that grows whenever a value may have changed; it is never zero. A result that was computed from values is right while the number stays.
+func (p *Values) Changes() uint64 { return p.changes }
 
 // Settle releases the memory of values that were replaced, reset or undone. It counts the values only when they hold twice as much as at the last
 // count, so that a client that sets many does not pay a count of all for each.
@@ -131,6 +136,7 @@ func (p *Values) Set(name, value string, local bool) (string, error) {
 		}
 		value = v
 	}
+	p.changes++
 	p.Mention(name)
 	if local {
 		if p.local == nil {
@@ -164,6 +170,7 @@ func (p *Values) Names() []string {
 
 // Adopt makes the session's values its defaults, to which RESET returns.
 func (p *Values) Adopt() {
+	p.changes++
 	defaults := maps.Clone(p.defaults)
 	maps.Copy(defaults, p.session)
 	p.defaults, p.session = defaults, nil
@@ -189,6 +196,7 @@ func (p *Values) remember(name string) {
 }
 
 func (p *Values) Reset(name string) {
+	p.changes++
 	p.remember(name)
 	delete(p.session, name)
 	delete(p.local, name)
@@ -213,6 +221,9 @@ func (p *Values) End(committed bool) []string {
 			}
 		}
 	}
+	if len(changed) > 0 {
+		p.changes++
+	}
 	clear(p.saved)
 	clear(p.dirty)
 	p.inTxn = false
@@ -229,6 +240,7 @@ func (p *Values) Mark() Mark {
 
 // RollbackTo undoes the changes after the mark, and returns the names of the settings whose values differ now.
 func (p *Values) RollbackTo(m Mark) (changed []string) {
+	p.changes++
 	before := map[string]string{}
 	for _, set := range []map[string]string{p.session, p.local, m.session, m.local} {
 		for n := range set {

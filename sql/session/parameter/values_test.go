@@ -83,8 +83,21 @@ func (p *player) play(statement string) {
 	}
 }
 
-// TestHistories: Values through transactions and savepoints are what PostgreSQL 15 has shown for the same statements, and what they are accounted for
-// is what they hold. Package session plays the same histories in SQL.
+// shown are the values of some settings.
+func shown(v *Values, names []string) string {
+	var got []string
+	for _, n := range names {
+		v, ok := v.Get(n)
+		if !ok {
+			v = "NULL"
+		}
+		got = append(got, v)
+	}
+	return strings.Join(got, "|")
+}
+
+// TestHistories: Values through transactions and savepoints are what PostgreSQL 15 has shown for the same statements, Changes tells
+// of every change, and what they are accounted for is what they hold. Package session plays the same histories in SQL.
 func TestHistories(t *testing.T) {
 	text, err := os.ReadFile("testdata/histories.txt")
 	if err != nil {
@@ -114,20 +127,16 @@ func TestHistories(t *testing.T) {
 		p.values.Adopt()
 		for i, line := range lines {
 			statement, want, _ := strings.Cut(line, "\t")
+			changes, values := p.values.Changes(), shown(&p.values, names)
 			p.play(statement)
+			if now := shown(&p.values, names); now != values && p.values.Changes() == changes {
+				t.Errorf("%s\nline %d (%s): the values were %s and are %s, and Changes does not tell", history, i+1, statement, values, now)
+			}
 			if want == "-" {
 				continue
 			}
-			var got []string
-			for _, n := range names {
-				v, ok := p.values.Get(n)
-				if !ok {
-					v = "NULL"
-				}
-				got = append(got, v)
-			}
-			if strings.Join(got, "|") != want {
-				t.Errorf("%s\nline %d (%s): got %s", history, i+1, statement, strings.Join(got, "|"))
+			if got := shown(&p.values, names); got != want {
+				t.Errorf("%s\nline %d (%s): got %s", history, i+1, statement, got)
 				break
 			}
 		}

@@ -1,0 +1,68 @@
+package simcluster_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"meridian/server"
+	"meridian/sim/simcluster"
+	"meridian/sql/catalog"
+	"meridian/version"
+)
+
+// TestShortCharsBeforeUpgrade: no table stores char(n) without its blanks before the upgrade is finalized, since a node of the earlier binary would read it so; a table of that time is read and
+// written afterwards as before.
+func TestShortCharsBeforeUpgrade(t *testing.T) {
+	v := func(text string) version.Version { v, _ := version.Parse(text); return v }
+	synctest.Test(t, func(t *testing.T) {
+		run := version.Binary{Own: v("0.1"), Oldest: v("0.1")}
+		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Configure: func(_ int, o *server.Options) { o.Binary = run }})
+		short := func(table string) (is bool) {
+			c.Node(0).Catalog().Snapshot().EachTable(func(d *catalog.Table) {
+				if d.Name == table {
+					is = d.ShortChars
+				}
+			})
+			return is
+		}
+		read := func(table, want string) {
+			t.Helper()
+			var got string
+			if err := connectTo(t, c, 0, "defaultdb").QueryRow(context.Background(), "SELECT concat('[', v, ']') FROM "+table).Scan(&got); err != nil || got != want {
+				t.Errorf("%s: %q, %v, want %q", table, got, err, want)
+			}
+		}
+		conn := connect(t, c, 0)
+		exec(t, conn, "CREATE TABLE early (id int PRIMARY KEY, v char(5))")
+		exec(t, conn, "INSERT INTO early VALUES (1, 'a')")
+		if short("early") {
+			t.Error("a table of the earlier version stores short values")
+		}
+		read("early", "[a    ]")
+		run.Own = v("0.2")
+		for i := range c.Machines {
+			c.StopNode(i)
+			c.Boot(i)
+			c.WaitReady(i)
+		}
+		a := c.Admin(0)
+		defer a.Close()
+		if _, err := a.Finalize(t.Context(), func(*server.Upgrade) {}); err != nil {
+			t.Fatal(err)
+		}
+		conn = connectTo(t, c, 0, "defaultdb")
+		exec(t, conn, "CREATE TABLE late (id int PRIMARY KEY, v char(5))")
+		exec(t, conn, "CREATE TABLE other (id int PRIMARY KEY, v varchar(5))")
+		exec(t, conn, "INSERT INTO late VALUES (1, 'b')")
+		if !short("late") || short("early") || short("other") {
+			t.Errorf("short values: late %v, early %v, other %v", short("late"), short("early"), short("other"))
+		}
+		read("early", "[a    ]")
+		read("late", "[b    ]")
+		exec(t, conn, "UPDATE early SET v = 'c'")
+		exec(t, conn, "UPDATE late SET v = v || 'd'")
+		read("early", "[c    ]")
+		read("late", "[bd   ]")
+	})
+}
