@@ -52,6 +52,13 @@ func (c *Clock) TrueTime() Interval {
 	return truth
 }
 
+// Bounded is one reading of this node's own clock, and the bound on its distance from true time at that moment: what a node tells another one of its
+// clock (cluster.L5).
+func (c *Clock) Bounded() (wall time.Time, epsilon time.Duration) {
+	w, truth := c.source.Read()
+	return time.Unix(0, w), max(truth.Latest.Time().Sub(time.Unix(0, w)), time.Unix(0, w).Sub(truth.Earliest.Time()))
+}
+
 // Read issues the next timestamp (clock.C1), and says in which interval the cluster's clocks are.
 func (c *Clock) Read() Reading {
 	wall := c.wall()

@@ -28,8 +28,8 @@ type Options struct {
 	Host      *host.Host
 	Clock     *clock.Clock
 	Transport Transport
-	// TimeSource is where the node has its time from, for others to see.
-	TimeSource string
+	// TimeSource says where the node has its time from, for others to see; nil: nowhere that it tells.
+	TimeSource func() string
 	// Join are addresses of which one at least should belong to the cluster.
 	Join []string
 	// OnClockBroken is called once if this node's clock disagrees with a majority; the node should stop.
@@ -610,7 +610,10 @@ func (c *Cluster) answer(_ context.Context, _ kv.NodeID, req []byte) ([]byte, er
 	if a.brief = p.brief; !p.brief {
 		c.news(p.digest, &a)
 	}
-	a.wall, a.source, a.epsilon = c.o.Clock.Wall(), c.o.TimeSource, c.o.Clock.TrueTime().Epsilon()
+	a.wall, a.epsilon = c.o.Clock.Bounded()
+	if c.o.TimeSource != nil {
+		a.source = c.o.TimeSource()
+	}
 	return a.append(make([]byte, 0, 64+256*len(a.entries))), nil
 }
 

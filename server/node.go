@@ -149,7 +149,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 		self.Node, self.Store = id.node, id.store
 		n.identity.Store(id)
 	}
-	n.cluster = cluster.New(cluster.Options{Host: n.host, Clock: n.clock, TimeSource: string(n.time.Kind()), Transport: n.transport, Join: n.o.Join,
+	n.cluster = cluster.New(cluster.Options{Host: n.host, Clock: n.clock, TimeSource: func() string { return string(n.time.Kind()) }, Transport: n.transport, Join: n.o.Join,
 		OnClockBroken: n.fail, OnRefused: n.refused, OnSelf: n.hear, Hidden: id != nil}, self)
 	if n.fence, err = fence.New(fence.Options{Host: n.host, Engine: n.engine, Network: n.transport, Addr: n.o.AdvertiseAddr, Join: n.o.Join,
 		Resolve: n.cluster.Resolve, OnRefused: n.fail}); err != nil {
@@ -332,6 +332,9 @@ func (n *Node) failIf(ctx context.Context, err error) {
 		n.fail(err)
 	}
 }
+
+// TimeSource says where the node has its time from, and within which bound.
+func (n *Node) TimeSource() string { return n.time.About() }
 
 // Failed delivers the error that ended the node.
 func (n *Node) Failed() <-chan error { return n.failed }
