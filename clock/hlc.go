@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"meridian/host"
@@ -16,13 +17,42 @@ import (
 //	clock.C4 (I4): t is a reading of another node's clock, never a timestamp of data, so no clock is ahead of all physical ones.
 //	clock.C3: a remote reading further ahead than the maximum offset is refused, so that one broken clock cannot drag
 //	    the cluster into the future.
+//	clock.C6 (I4): while the bounds on the nodes' clocks contradict each other (cluster.L5), transactions of clients do not read, and do not tell that they
+//	    have committed, except at a time in the past that they have named.
 type Clock struct {
 	physical  host.Clock
 	source    Source
 	maxOffset time.Duration
 
+	doubt atomic.Pointer[DoubtError]
+
 	mu   sync.Mutex // guards last; nothing is taken after it
 	last Timestamp
+}
+
+// DoubtError says that this node must not rely on its clock, since the bounds on the errors of the nodes' clocks contradict each other.
+type DoubtError struct{ Cause error }
+
+func (e *DoubtError) Error() string { return "clock: not to be relied on: " + e.Cause.Error() }
+
+// Unwrap is the contradiction.
+func (e *DoubtError) Unwrap() error { return e.Cause }
+
+// Doubt says that the clock must not be relied on, or with nil that it may be again.
+func (c *Clock) Doubt(cause error) {
+	if cause == nil {
+		c.doubt.Store(nil)
+		return
+	}
+	c.doubt.Store(&DoubtError{cause})
+}
+
+// Doubted is the error with which requests of clients end while the clock must not be relied on; nil: it may be (clock.C6).
+func (c *Clock) Doubted() error {
+	if e := c.doubt.Load(); e != nil {
+		return e
+	}
+	return nil
 }
 
 // DefaultMaxOffset is the bound on the difference of any two nodes' clocks that a cluster assumes unless it is

@@ -24,6 +24,13 @@
 // clock is off by more than 80 % of the maximum offset from a majority of the cluster hears OnClockBroken and stops
 // itself (docs/clock.md): with three nodes the two good ones outvote the bad one, with two there is no majority and neither stops.
 //
+// The answer also has the bound that the peer claims on the error of its clock, whatever its source of time. So each node knows for each peer, and for itself, where
+// true time is by that clock, relative to its own monotonic clock (verdict.go):
+//
+//	cluster.L5 (I4): if the claims of the nodes have no point in common, one of them is wrong. A node whose claim does not meet what a majority of the nodes allows
+//	    hears OnClockBroken and answers nobody any more; others name it. Where no majority agrees, as with two nodes, all that know of it hear OnClockDoubt, and answer no
+//	    client until the claims agree again. A claim is compared for 2.5 s, and its measurement is exact: it errs by the round trip, never by the load of a machine.
+//
 // # Liveness: the records that the cluster has agreed on
 //
 // A Liveness record is a key in the system range, changed by conditional puts only, so its history is linear. It names

@@ -92,11 +92,18 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 
 func (n *Node) start(ctx context.Context) (err error) {
 	source := n.o.Time
-	source.Host, source.MaxOffset, source.OnBroken = n.host, n.o.MaxOffset, n.fail
+	var made atomic.Pointer[clock.Clock]
+	source.Host, source.MaxOffset, source.OnBroken = n.host, n.o.MaxOffset, func(err error) {
+		if c := made.Load(); c != nil {
+			c.Doubt(err)
+		}
+		n.fail(err)
+	}
 	if n.time, err = truetime.Start(ctx, source); err != nil {
 		return err
 	}
 	n.clock = clock.NewFrom(n.time.Source(), n.host.Clock, n.o.MaxOffset)
+	made.Store(n.clock)
 	n.gate = admission.New(admission.Options{Host: n.host, Slots: n.o.Slots, Load: n.o.Load})
 	n.settings.OnChange(func() { n.gate.SetEnabled(n.settings.Bool(setting.Admission)) })
 	eo := engine.Options{CacheBytes: n.o.CacheBytes, OnFatal: n.fail, Binary: n.o.Binary}
@@ -150,7 +157,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 		n.identity.Store(id)
 	}
 	n.cluster = cluster.New(cluster.Options{Host: n.host, Clock: n.clock, TimeSource: func() string { return string(n.time.Kind()) }, Transport: n.transport, Join: n.o.Join,
-		OnClockBroken: n.fail, OnRefused: n.refused, OnSelf: n.hear, Hidden: id != nil}, self)
+		OnClockBroken: n.clockBroken, OnClockDoubt: n.clock.Doubt, OnRefused: n.refused, OnSelf: n.hear, Hidden: id != nil}, self)
 	if n.fence, err = fence.New(fence.Options{Host: n.host, Engine: n.engine, Network: n.transport, Addr: n.o.AdvertiseAddr, Join: n.o.Join,
 		Resolve: n.cluster.Resolve, OnRefused: n.fail}); err != nil {
 		return err
@@ -314,6 +321,12 @@ func (n *Node) fail(err error) {
 		n.host.Log.Error("the node stops", "error", err)
 	default:
 	}
+}
+
+// clockBroken stops a node whose clock is wrong. It answers no client from now on (clock.C6), also while it stops.
+func (n *Node) clockBroken(err error) {
+	n.clock.Doubt(err)
+	n.fail(err)
 }
 
 // refused ends a node that its cluster refuses; client connections are closed as in a drain.
