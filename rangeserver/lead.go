@@ -119,7 +119,5 @@ func (s *Store) lead(d *kv.RangeDescriptor, measured func() (time.Duration, int6
 	if r, n := measured(); n != *seen { // else nobody has written since the last look
 		round, *seen = max(round, r), n
 	}
-	i := s.o.Clock.Interval()
-	interval := time.Duration(i.Latest.Wall-i.Earliest.Wall) / 2
-	return round + farthest/2 + interval + closedts.LeadInterval + leadSlack
+	return round + farthest/2 + s.o.Clock.Lead() + closedts.LeadInterval + leadSlack
 }

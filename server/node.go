@@ -103,6 +103,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 		return err
 	}
 	n.clock = clock.NewFrom(n.time.Source(), n.host.Clock, n.o.MaxOffset)
+	n.clock.Await()
 	made.Store(n.clock)
 	n.gate = admission.New(admission.Options{Host: n.host, Slots: n.o.Slots, Load: n.o.Load})
 	n.settings.OnChange(func() { n.gate.SetEnabled(n.settings.Bool(setting.Admission)) })
@@ -300,6 +301,7 @@ func (n *Node) serve(ctx context.Context, id identity) error {
 		return err
 	}
 	n.store.Store(store)
+	n.cluster.StartCeiling(ceilingStore{n.db}, func() bool { return n.version.Active(version.Ceilings) })
 	if err := n.upgrade.Register(ctx); err != nil { // before it acts as a member (upgrade.UP2)
 		return err
 	}

@@ -20,12 +20,14 @@ const (
 	Placements
 	// RegisteredSchemas is versions of descriptors that are valid from a registered time on.
 	RegisteredSchemas
+	// Ceilings is the agreement of the nodes about how far commits' timestamps may be ahead of true time.
+	Ceilings
 	// released is how many features this release has.
 	released
 )
 
 // present is what this release can do. Its Own is the version of the last feature of the release.
-var present = Binary{Own: Version{0, 1, 6}, Oldest: Version{0, 1, 0}}
+var present = Binary{Own: Version{0, 1, 7}, Oldest: Version{0, 1, 0}}
 
 // feature is what is known of a Feature.
 type feature struct {
@@ -42,6 +44,7 @@ var known = [released]feature{
 	Interleaved:         {"interleaved", Version{0, 1, 4}},
 	Placements:          {"placements", Version{0, 1, 5}},
 	RegisteredSchemas:   {"registered_schema_changes", Version{0, 1, 6}},
+	Ceilings:            {"clock_ceilings", Version{0, 1, 7}},
 }
 
 // features is every Feature.
