@@ -64,5 +64,5 @@ func (c *Clock) Lead() time.Duration {
 	if a == nil || a.Assume == 0 || c.physical.Monotonic() > a.until {
 		return c.maxOffset
 	}
-	return min(c.maxOffset, 2*a.Assume)
+	return min(c.maxOffset, c.TrueTime().Epsilon()+a.Assume)
 }
