@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"meridian/host"
@@ -16,13 +17,46 @@ import (
 //	clock.C4 (I4): t is a reading of another node's clock, never a timestamp of data, so no clock is ahead of all physical ones.
 //	clock.C3: a remote reading further ahead than the maximum offset is refused, so that one broken clock cannot drag
 //	    the cluster into the future.
+//	clock.C7 (I4): a commit is answered when its timestamp is not beyond the Earliest of true time and Ceiling.Allow, and a transaction's uncertainty interval ends no earlier
+//	    than the Latest of true time and Ceiling.Assume. So it has the commit's timestamp in it if it begins after the answer, whatever the two nodes' epsilons are: with s the timestamp,
+//	    e <= b the true times of answer and begin, s <= e + Allow <= b + Assume. A node that does not know the ceiling takes zero for Allow, and the maximum offset for the interval.
+//	clock.C6 (I4): while the bounds on the nodes' clocks contradict each other (cluster.L5), transactions of clients do not read, and do not tell that they
+//	    have committed, except at a time in the past that they have named.
 type Clock struct {
 	physical  host.Clock
 	source    Source
 	maxOffset time.Duration
 
+	doubt  atomic.Pointer[DoubtError]
+	agreed atomic.Pointer[agreed] // nil: the cluster has no ceiling, and never will have
+
 	mu   sync.Mutex // guards last; nothing is taken after it
 	last Timestamp
+}
+
+// DoubtError says that this node must not rely on its clock, since the bounds on the errors of the nodes' clocks contradict each other.
+type DoubtError struct{ Cause error }
+
+func (e *DoubtError) Error() string { return "clock: not to be relied on: " + e.Cause.Error() }
+
+// Unwrap is the contradiction.
+func (e *DoubtError) Unwrap() error { return e.Cause }
+
+// Doubt says that the clock must not be relied on, or with nil that it may be again.
+func (c *Clock) Doubt(cause error) {
+	if cause == nil {
+		c.doubt.Store(nil)
+		return
+	}
+	c.doubt.Store(&DoubtError{cause})
+}
+
+// Doubted is the error with which requests of clients end while the clock must not be relied on; nil: it may be (clock.C6).
+func (c *Clock) Doubted() error {
+	if e := c.doubt.Load(); e != nil {
+		return e
+	}
+	return nil
 }
 
 // DefaultMaxOffset is the bound on the difference of any two nodes' clocks that a cluster assumes unless it is
@@ -52,13 +86,24 @@ func (c *Clock) TrueTime() Interval {
 	return truth
 }
 
+// Bounded is one reading of this node's own clock, and the bound on its distance from true time at that moment: what a node tells another one of its
+// clock (cluster.L5).
+func (c *Clock) Bounded() (wall time.Time, epsilon time.Duration) {
+	w, truth := c.source.Read()
+	return time.Unix(0, w), max(truth.Latest.Time().Sub(time.Unix(0, w)), time.Unix(0, w).Sub(truth.Earliest.Time()))
+}
+
 // Read issues the next timestamp (clock.C1), and says in which interval the cluster's clocks are.
 func (c *Clock) Read() Reading {
-	wall := c.wall()
+	wall, truth := c.source.Read()
 	now := c.issue(wall)
 	i := around(wall, c.maxOffset)
 	i.Latest = i.Latest.Forward(now)
-	return Reading{now, i}
+	r := Reading{Now: now, Interval: i}
+	if a := c.answered(truth); !a.IsZero() {
+		r.Answered = a.Forward(now).Backward(i.Latest)
+	}
+	return r
 }
 
 func (c *Clock) wall() int64 {
@@ -124,19 +169,26 @@ func (c *Clock) Forward(t Timestamp) {
 // awaitMost is how long AwaitPast sleeps at once: readings of faster clocks arrive meanwhile.
 const awaitMost = 10 * time.Millisecond
 
-// Passed reports whether whatever the clock issues from now on is later than t.
-func (c *Clock) Passed(t Timestamp) bool {
+// Passed reports whether a commit at t may be answered: whatever the clock issues from now on is later than t, and t is not beyond the cluster's ceiling (clock.C7).
+func (c *Clock) Passed(t Timestamp) bool { return c.issued(t) && c.late(t) <= 0 }
+
+// issued reports whether whatever the clock issues from now on is later than t.
+func (c *Clock) issued(t Timestamp) bool {
 	c.mu.Lock()
 	last := c.last
 	c.mu.Unlock()
 	return t.LessEq(last) || t.Wall < c.wall()
 }
 
-// AwaitPast returns when this clock has passed t, so that whatever it issues from then on is later: commit wait (CRDB'22 §6.2). By then
-// no clock of the cluster is behind t by more than what an Interval allows for. A timestamp that came from a clock costs no wait.
+// AwaitPast returns when a commit at t may be answered (Passed): commit wait (CRDB'22 §6.2). By then no transaction that begins anywhere has an uncertainty interval that ends
+// before t. A timestamp that came from a clock costs no wait, unless this node's epsilon is larger than the ceiling allows.
 func (c *Clock) AwaitPast(ctx context.Context, t Timestamp) error {
 	for !c.Passed(t) {
-		d := time.Duration(t.Wall-c.wall()) + 1
+		d := c.late(t)
+		if !c.issued(t) {
+			d = max(d, time.Duration(t.Wall-c.wall()))
+		}
+		d = max(d, 0) + 1
 		if err := c.physical.Sleep(ctx, min(d, awaitMost)); err != nil {
 			return err
 		}

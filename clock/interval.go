@@ -19,10 +19,20 @@ func (i Interval) Before(t Timestamp) bool { return i.Latest.Less(t) }
 // Epsilon is half of the interval's width (Spanner §3).
 func (i Interval) Epsilon() time.Duration { return time.Duration(i.Latest.Wall-i.Earliest.Wall) / 2 }
 
-// Reading is a timestamp that a clock has issued, and the interval in which the present was then.
+// Reading is a timestamp that a clock has issued, and the interval in which the clocks of the cluster were then.
 type Reading struct {
 	Now Timestamp
 	Interval
+	// Answered, if it is not zero, is before the interval's end: no commit that was answered to a client before the reading has a later timestamp (clock.C7).
+	Answered Timestamp
+}
+
+// Limit is the end of the uncertainty interval of a transaction that begins with the reading.
+func (r Reading) Limit() Timestamp {
+	if r.Answered.IsZero() {
+		return r.Latest
+	}
+	return r.Answered
 }
 
 // Source is where a Clock has its physical time from, and what it knows of true time (Spanner §3).

@@ -14,6 +14,11 @@ import "slices"
 //
 // ok is false if no point is allowed by a majority. agree says which sources have a point of the result; the others lie.
 func Marzullo(of []Interval) (truth Interval, agree []bool, ok bool) {
+	return Agreement(of, len(of)/2+1)
+}
+
+// Agreement is Marzullo where each point has to be allowed by a number of the sources, which is more than half of them.
+func Agreement(of []Interval, most int) (truth Interval, agree []bool, ok bool) {
 	type edge struct {
 		at    Timestamp
 		leave bool // the end of an interval; ends come after beginnings at the same point, since intervals are closed
@@ -31,7 +36,7 @@ func Marzullo(of []Interval) (truth Interval, agree []bool, ok bool) {
 		}
 		return -1
 	})
-	most, n := len(of)/2+1, 0
+	n := 0
 	for _, e := range edges {
 		if e.leave {
 			if n == most {

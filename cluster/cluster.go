@@ -28,12 +28,15 @@ type Options struct {
 	Host      *host.Host
 	Clock     *clock.Clock
 	Transport Transport
-	// TimeSource is where the node has its time from, for others to see.
-	TimeSource string
+	// TimeSource says where the node has its time from, for others to see; nil: nowhere that it tells.
+	TimeSource func() string
 	// Join are addresses of which one at least should belong to the cluster.
 	Join []string
 	// OnClockBroken is called once if this node's clock disagrees with a majority; the node should stop.
 	OnClockBroken func(error)
+	// OnClockDoubt is called if the bounds that nodes claim on the errors of their clocks contradict each other, and no majority says which of them is wrong, and
+	// with nil when they agree again. Meanwhile the node should not answer its clients.
+	OnClockDoubt func(error)
 	// OnRefused is called if the node has no place in the cluster: all join addresses belong to another one
 	// (*WrongClusterError), or refuse its binary (*transport.VersionError), or it was decommissioned (*DecommissionedError). It should stop.
 	OnRefused func(error)
@@ -73,6 +76,9 @@ type Cluster struct {
 	nextSub int
 	started bool
 	broken  bool          // OnClockBroken was called
+	judged  time.Duration // monotonic time of the last comparison of claims
+	verdict verdict       // of that
+	hinted  time.Duration // monotonic time at which another node last told of a contradiction
 	kicked  chan struct{} // closed and replaced when all peers should be pinged at once
 }
 
@@ -80,6 +86,7 @@ type Cluster struct {
 type peer struct {
 	rtt     time.Duration // smoothed; zero: not known
 	offset  Offset
+	claim   claim
 	met     time.Duration // monotonic time of the first ping
 	reached bool          // the last ping was answered
 	inexact bool          // the last ping was refused, took too long for its measurement to tell anything, and was repeated at once
@@ -127,6 +134,9 @@ const (
 	OffsetStale   = "not measured lately"
 	OffsetBeyond  = "beyond 80 % of the maximum"
 	OffsetGood    = "good"
+	// OffsetWrong is that of a node whose bound a majority contradicts, OffsetContradicts that of one whose bound does not meet this node's.
+	OffsetWrong       = "outside of its bound"
+	OffsetContradicts = "contradicts this node's bound"
 )
 
 // clockLimit is by how much two clocks may disagree before one of them is taken for broken.
@@ -297,6 +307,7 @@ func (c *Cluster) Reachable(id kv.NodeID) bool {
 func (c *Cluster) Offsets() []Offset {
 	now := c.o.Host.Clock.Monotonic()
 	limit := clockLimit(c.o.Clock.MaxOffset())
+	own := c.ownClaim()
 	c.mu.RLock()
 	var out []Offset
 	for id, p := range c.peers {
@@ -309,6 +320,10 @@ func (c *Cluster) Offsets() []Offset {
 			o.State = OffsetStale
 		case o.beyond(limit):
 			o.State = OffsetBeyond
+		case slices.Contains(c.verdict.wrong, id):
+			o.State = OffsetWrong
+		case p.claim.at != 0 && !p.claim.later(now).Meets(own.Interval):
+			o.State = OffsetContradicts
 		default:
 			o.State = OffsetGood
 		}
@@ -431,8 +446,8 @@ func (c *Cluster) pinger(ctx context.Context, id kv.NodeID, p *peer) {
 		if again {
 			continue // the first round trip included the connection's; measure again
 		}
-		// Jitter keeps the pings of many nodes apart.
-		timer.Reset(interval*9/10 + time.Duration(c.o.Host.Dice.Int64N(int64(interval/5))))
+		// Jitter keeps the pings of many nodes apart. A clock that goes wrong is to be found within the interval (cluster.L5).
+		timer.Reset(interval*8/10 + time.Duration(c.o.Host.Dice.Int64N(int64(interval/5))))
 		if gone {
 			kicked = nil
 		}
@@ -451,6 +466,7 @@ func (c *Cluster) pingOnce(ctx context.Context, id kv.NodeID, p *peer) (again bo
 	pctx, cancel := c.o.Host.Clock.WithTimeout(ctx, c.o.PingTimeout)
 	defer cancel()
 	out := c.pingTo(p)
+	out.contradicts = c.contradicts(p)
 	req := out.append(make([]byte, 0, 256+40*len(out.digest)))
 	start, wall := c.o.Host.Clock.Monotonic(), c.o.Clock.Wall()
 	reply, err := c.o.Transport.CallClass(pctx, transport.ClassSystem, id, PingMethod, req)
@@ -481,6 +497,7 @@ func (c *Cluster) pingOnce(ctx context.Context, id kv.NodeID, p *peer) (again bo
 			} else {
 				p.rtt = max(p.rtt+(rtt-p.rtt)/5, 1)
 			}
+			p.claim = claimed(id, answer, start, end)
 			p.offset = Offset{Node: id, Offset: answer.wall.Sub(wall) - rtt/2, Error: rtt / 2, Source: answer.source, Epsilon: answer.epsilon, at: max(end, 1)}
 		}
 	default:
@@ -488,10 +505,12 @@ func (c *Cluster) pingOnce(ctx context.Context, id kv.NodeID, p *peer) (again bo
 	}
 	// A measurement that speaks for this node's clock changes nothing.
 	suspect := p.offset.beyond(clockLimit(c.o.Clock.MaxOffset()))
+	theirs := p.claim
 	c.mu.Unlock()
 	if err == nil {
 		c.absorb(answer)
 	}
+	c.judgeClaims(end, err == nil && theirs.at == max(end, 1) && !theirs.Meets(c.ownClaim().Interval))
 	if suspect {
 		c.checkClock(end)
 	}
@@ -606,11 +625,17 @@ func (c *Cluster) answer(_ context.Context, _ kv.NodeID, req []byte) ([]byte, er
 	if p.record != nil {
 		c.learnRecord(*p.record)
 	}
+	if p.contradicts {
+		c.contradicted()
+	}
 	var a pong
 	if a.brief = p.brief; !p.brief {
 		c.news(p.digest, &a)
 	}
-	a.wall, a.source, a.epsilon = c.o.Clock.Wall(), c.o.TimeSource, c.o.Clock.TrueTime().Epsilon()
+	a.wall, a.epsilon = c.o.Clock.Bounded()
+	if c.o.TimeSource != nil {
+		a.source = c.o.TimeSource()
+	}
 	return a.append(make([]byte, 0, 64+256*len(a.entries))), nil
 }
 

@@ -94,6 +94,7 @@ type node struct {
 	view    *view
 	log     bytes.Buffer
 	broken  []error
+	doubts  []error
 	build   string
 	started time.Time
 }
@@ -104,6 +105,8 @@ type world struct {
 	store     *store
 	nodes     []*node // by id, from 1
 	maxRelays int     // of transport
+	// bound is what nodes claim of their clocks' errors; zero: nothing.
+	bound time.Duration
 }
 
 // bubble runs f in virtual time with five machines in the five regions; nodes start when f says so.
@@ -129,6 +132,9 @@ func bubble(t *testing.T, f func(t *testing.T, w *world)) {
 func (w *world) start(n *node, join ...string) {
 	n.host = n.machine.Boot(context.Background())
 	n.clock = clock.New(n.host.Clock, 500*ms)
+	if w.bound > 0 {
+		n.clock = clock.NewFrom(clock.System{Clock: n.host.Clock, Bound: w.bound}, n.host.Clock, 500*ms)
+	}
 	tr := transport.New(transport.Options{
 		Host: n.host, Clock: n.clock,
 		NodeID:    func() kv.NodeID { return n.id },
@@ -136,10 +142,15 @@ func (w *world) start(n *node, join ...string) {
 		Resolve:   func(id kv.NodeID) (string, bool) { return n.Resolve(id) },
 		MaxRelays: w.maxRelays,
 	})
-	n.Cluster = cluster.New(cluster.Options{
+	o := cluster.Options{
 		Host: n.host, Clock: n.clock, Transport: tr, Join: join,
 		OnClockBroken: func(err error) { n.broken = append(n.broken, err) },
-	}, cluster.Entry{Node: n.id, Addr: n.name + ":1", Build: n.build, StartedAt: n.started, Locality: cluster.Locality{{Key: "region", Value: n.machine.Region}}})
+		OnClockDoubt:  func(err error) { n.doubts = append(n.doubts, err) },
+	}
+	if w.bound > 0 {
+		o.TimeSource = func() string { return "system" }
+	}
+	n.Cluster = cluster.New(o, cluster.Entry{Node: n.id, Addr: n.name + ":1", Build: n.build, StartedAt: n.started, Locality: cluster.Locality{{Key: "region", Value: n.machine.Region}}})
 	l, err := n.host.Network.Listen(n.name + ":1")
 	if err != nil {
 		w.t.Fatal(err)

@@ -80,6 +80,7 @@ func TestMessages(t *testing.T) {
 		wiretest.Of("cluster.Tier", wiretest.Refuses, appendTier, readTier, nil),
 		wiretest.Of("cluster.Capacity", wiretest.Keeps, appendCapacity, readCapacity, nil),
 		wiretest.Of("cluster.Liveness", wiretest.Keeps, AppendLiveness, readLiveness, live),
+		wiretest.Of("cluster.Ceiling", wiretest.Skips, appendCeiling, readCeiling, func(c *storedCeiling) { c.Allow, c.Assume = c.Allow&math.MaxInt64, c.Assume&math.MaxInt64 }),
 		wiretest.Of("cluster.Known", wiretest.Skips, appendKnown, readKnown, nil),
 		wiretest.Of("cluster.Ping", wiretest.Skips, func(b []byte, p *ping) []byte { return p.append(b) }, readPing, func(p *ping) {
 			if p.entry != nil {

@@ -24,6 +24,29 @@
 // clock is off by more than 80 % of the maximum offset from a majority of the cluster hears OnClockBroken and stops
 // itself (docs/clock.md): with three nodes the two good ones outvote the bad one, with two there is no majority and neither stops.
 //
+// The answer also has the bound that the peer claims on the error of its clock, whatever its source of time. So each node knows for each peer, and for itself, where
+// true time is by that clock, relative to its own monotonic clock (verdict.go):
+//
+//	cluster.L5 (I4): if the claims of the nodes have no point in common, one of them is wrong. A node whose claim does not meet what a majority of the nodes allows
+//	    hears OnClockBroken and answers nobody any more; others name it. Where no majority agrees, as with two nodes, all that know of it hear OnClockDoubt, and answer no
+//	    client until the claims agree again. A claim is compared for 2.5 s, and its measurement is exact: it errs by the round trip, never by the load of a machine.
+//
+// # The ceiling
+//
+// How far may the timestamp of a commit be ahead of true time when its client is answered? A reader's uncertainty interval has to reach as far (clock.C7). The maximum offset
+// is one answer; another one is a little more than the largest epsilon that nodes report in answers to pings. Nodes that have not heard of each other have to agree, so it
+// is a key of the system range (ceiling.go), which each node reads once a second:
+//
+//	lower   allow 500 ms, assume 500 ms -> allow 8, assume 500 -> (all go by it) -> allow 8, assume 8
+//	raise   allow 8, assume 8 -> allow 8, assume 40 -> (all go by it) -> allow 40, assume 40
+//
+//	cluster.L6 (I4): in each stored ceiling allow <= assume. A node goes by one for 5 s from the beginning of the read, by its monotonic clock, and without one is strict
+//	    (clock.C7). Assume grows, and allow shrinks, at any time; the opposite only when the stored ceiling has been unchanged for those 5 s, the maximum offset and
+//	    the drift, as seen by the node that changes it. So nobody goes by an allow that is larger than somebody's assume, and a timestamp that was answered by an earlier
+//	    allow has passed.
+//
+// An epsilon that grows beyond the ceiling costs its own node the difference at each commit, until the ceiling has been raised, and nobody else anything.
+//
 // # Liveness: the records that the cluster has agreed on
 //
 // A Liveness record is a key in the system range, changed by conditional puts only, so its history is linear. It names

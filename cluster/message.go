@@ -26,6 +26,8 @@ type ping struct {
 	digest []known
 	// brief: no digest, since no news is asked for. A build that does not know the field answers with all that it knows.
 	brief bool
+	// contradicts: the peer's last claim about its clock does not meet this node's; it should measure soon.
+	contradicts bool
 }
 
 // pong answers with what the digest lacks, and the wall clock at which it was written.
@@ -54,7 +56,7 @@ func (p *ping) append(b []byte) []byte {
 		b, at = wire.Begin(b, 5)
 		b = wire.End(appendKnown(b, &p.digest[i]), at)
 	}
-	return wire.Bool(b, 2, p.brief)
+	return wire.Bool(wire.Bool(b, 2, p.brief), 4, p.contradicts)
 }
 
 func readPing(r *wire.Reader, p *ping) {
@@ -70,6 +72,8 @@ func readPing(r *wire.Reader, p *ping) {
 			readKnown(r, wire.Grow(r, &p.digest))
 		case 2:
 			p.brief = r.Bool()
+		case 4:
+			p.contradicts = r.Bool()
 		default:
 			r.Skip()
 		}

@@ -99,6 +99,9 @@ func LivenessKey[N ~uint32](node N) Key {
 	return binary.BigEndian.AppendUint32(SystemKey(liveness), uint32(node))
 }
 
+// CeilingKey holds the cluster's agreement about its clocks (clock.Ceiling).
+func CeilingKey() Key { return SystemKey("ceiling") }
+
 // LivenessSpan is all nodes' liveness.
 func LivenessSpan() Span { p := SystemKey(liveness); return Span{Start: p, End: p.PrefixEnd()} }
 

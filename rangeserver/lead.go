@@ -1,7 +1,6 @@
 package rangeserver
 
 import (
-	"slices"
 	"time"
 
 	"meridian/clock"
@@ -13,12 +12,13 @@ import (
 // Leads: how far ahead of the clock the ranges of GLOBAL tables close (CRDB'22 §6.2.1). A reader anywhere wants its whole uncertainty interval closed at
 // its own replica:
 //
-//	leaseholder   closes T ----- a round -----+---- the next tick -----+
-//	slowest replica                            \------ delivery -------\---> T is known until the next one is
-//	                                                                     |<- the clocks' interval ->|T
+//	leaseholder   closes T --- the next tick ---+
+//	slowest replica      \------ delivery -------\---> T is known until the next one is
+//	                                              |<- the readers' interval ->|T
 //
-// So a lead is the sum of these four, all of which are measured, rounded up to a policy. A write waits for its lead, so it must not be longer
-// than that.
+// So a lead is the sum of these three, which are measured, rounded up to a policy. A write waits for its lead, so it must not be longer
+// than that. The round of consensus of a write is no part of it, since a write in flight is above what the range closes (closedts.CT5), and its entry reaches
+// the replicas with the tick that names it.
 //
 //	rangeserver.RS5: A lead is no promise. One that is too short sends readers to the leaseholder, one that is too long lets writers wait; the closed
 //	    timestamps are right with any.
@@ -26,10 +26,12 @@ import (
 const (
 	// leadStepsUp bounds by how many steps a lead grows at once: one slow disk is no reason to let all writers wait for a second.
 	leadStepsUp = 10
-	// leadCalm is for how many looks in succession a lead has to be longer than what is measured before it shrinks by a step: it must not swing.
+	// leadStepsDown is which part of the steps that are too many a lead loses at once: an agreement about the clocks may make half a second superfluous.
+	leadStepsDown = 4
+	// leadCalm is for how many looks in succession a lead has to be longer than what is measured before it shrinks: it must not swing.
 	leadCalm = 4
 	// leadSlack is what is added to what was measured, and the least by which a lead shrinks.
-	leadSlack = 5 * time.Millisecond
+	leadSlack = 2 * time.Millisecond
 	// unmeasured stands for the round trip to a node that has not been measured.
 	unmeasured = 200 * time.Millisecond
 )
@@ -42,8 +44,7 @@ type leading struct {
 	known            bool
 
 	policy closedts.Policy
-	calm   int   // looks
-	rounds int64 // commands measured as of the last look
+	calm   int // looks
 }
 
 // tune decides how a range closes, and tells the replica.
@@ -62,7 +63,7 @@ func (s *Store) tune(e *entry, zone uint64) {
 		e.r.Lead(0)
 		return
 	}
-	need := s.lead(d, e.r.Round, &l.rounds)
+	need := s.lead(d)
 	l.policy, l.calm = retuned(l.policy, l.calm, need)
 	e.r.Lead(l.policy.Lead())
 }
@@ -79,19 +80,18 @@ func retuned(p closedts.Policy, calm int, need time.Duration) (closedts.Policy, 
 		if calm++; calm < leadCalm {
 			return p, calm
 		}
-		return p - 1, 0
+		return p - max(1, (p-want)/leadStepsDown), 0
 	}
 	return p, 0
 }
 
 // lead is how far ahead a range should close, by what is measured now. Replicas on nodes that are not live do not count: they serve nobody.
-func (s *Store) lead(d *kv.RangeDescriptor, measured func() (time.Duration, int64), seen *int64) time.Duration {
+func (s *Store) lead(d *kv.RangeDescriptor) time.Duration {
 	latency, _ := s.o.Cluster.(interface {
 		Latency(kv.NodeID) (time.Duration, bool)
 	})
 	now := s.o.Clock.Now()
 	var farthest time.Duration
-	var voters []time.Duration
 	for _, r := range d.Replicas {
 		rtt := time.Duration(0)
 		if r.Node != s.o.NodeID {
@@ -108,18 +108,6 @@ func (s *Store) lead(d *kv.RangeDescriptor, measured func() (time.Duration, int6
 		if r.Full() { // a witness is read by nobody
 			farthest = max(farthest, rtt)
 		}
-		if r.Type.Votes() {
-			voters = append(voters, rtt)
-		}
 	}
-	round := time.Duration(0)
-	if slices.Sort(voters); len(voters) > 0 {
-		round = voters[len(voters)/2]
-	}
-	if r, n := measured(); n != *seen { // else nobody has written since the last look
-		round, *seen = max(round, r), n
-	}
-	i := s.o.Clock.Interval()
-	interval := time.Duration(i.Latest.Wall-i.Earliest.Wall) / 2
-	return round + farthest/2 + interval + closedts.LeadInterval + leadSlack
+	return farthest/2 + s.o.Clock.Lead() + closedts.LeadInterval + leadSlack
 }

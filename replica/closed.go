@@ -2,7 +2,6 @@ package replica
 
 import (
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"meridian/clock"
@@ -93,30 +92,6 @@ func (r *Replica) Lead(by time.Duration) {
 	if by != r.closer.Leads() {
 		r.closer.Lead(by, r.o.Clock.Now)
 	}
-}
-
-// roundTime is how long commands take from the proposal until they are applied here, smoothed, and how much that varies. Only commands of a range that
-// leads are measured.
-type roundTime struct{ mean, spread, measured atomic.Int64 }
-
-// note takes in one command. It is called with the replica held.
-func (t *roundTime) note(d time.Duration) {
-	if t.measured.Add(1) == 1 {
-		t.mean.Store(int64(d))
-		t.spread.Store(int64(d) / 2)
-		return
-	}
-	mean := t.mean.Load()
-	off := int64(d) - mean
-	t.mean.Store(mean + off/8)
-	t.spread.Store(t.spread.Load() + (max(off, -off)-t.spread.Load())/4)
-}
-
-// Round is how long nearly every command of the range takes until it is applied here, and the number of commands that were measured. Only those of a
-// range that leads are.
-func (r *Replica) Round() (d time.Duration, measured int64) {
-	t := &r.rounds
-	return time.Duration(t.mean.Load() + 2*t.spread.Load()), t.measured.Load()
 }
 
 // closing is the timestamp that the next proposed command closes: none, if the lease may be over (closedts.CT2).

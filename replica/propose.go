@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -24,7 +23,6 @@ type proposal struct {
 	done      chan error
 	abandoned bool // no goroutine waits; Settled is called instead
 	settled   func()
-	began     time.Duration // on the monotonic clock, if the range leads
 }
 
 // errReordered refuses a command whose lease index was passed: another copy of it or a later command came first.
@@ -108,9 +106,6 @@ func (r *Replica) propose(c *Command, p *proposal) error {
 		r.nextIndex++
 		c.maxLeaseIndex = p.index
 		c.ClosedTimestamp = r.closing()
-		if r.closer.Leads() != 0 {
-			p.began = r.o.Host.Clock.Monotonic()
-		}
 		c.laterCommand.propose(r)
 	}
 	r.nextID++

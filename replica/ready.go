@@ -370,9 +370,6 @@ func (r *Replica) apply(ents []*raftpb.Entry) (err error) {
 		r.applied.closed = r.applied.closed.Forward(c.ClosedTimestamp)
 		if p != nil {
 			delete(r.proposals, c.id)
-			if p.began != 0 {
-				r.rounds.note(r.o.Host.Clock.Monotonic() - p.began)
-			}
 			answers = append(answers, outcome{p, nil})
 		}
 		after, err := r.special(b, &c, change)

@@ -167,7 +167,6 @@ type Replica struct {
 	threshold atomic.Pointer[clock.Timestamp]
 	sealNow   atomic.Pointer[seal] // nil: the range has always been of the leader protocol
 	closer    closedts.Tracker
-	rounds    roundTime
 	closed    atomic.Int64  // wall time; the replica has applied all writes that reads at or below may see (closedts.CT4)
 	removals  atomic.Uint64 // odd while data is being removed that a reader may still expect
 	applied0  atomic.Uint64 // applied index, for readers that do not hold the replica

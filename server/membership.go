@@ -210,6 +210,19 @@ func (s livenessStore) CPut(ctx context.Context, node kv.NodeID, expected, value
 	return nil, err == nil, err
 }
 
+// ceilingStore keeps the cluster's ceiling in the system range (cluster.L6).
+type ceilingStore struct{ db *txn.DB }
+
+// Get implements cluster.CeilingStore.
+func (s ceilingStore) Get(ctx context.Context) ([]byte, error) {
+	return s.db.Get(ctx, keys.CeilingKey())
+}
+
+// CPut implements cluster.CeilingStore.
+func (s ceilingStore) CPut(ctx context.Context, expected, value []byte) error {
+	return s.db.CPut(ctx, keys.CeilingKey(), value, expected)
+}
+
 // internalDB runs the ranges' own transactions.
 type internalDB struct{ db *txn.DB }
 

@@ -92,11 +92,19 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 
 func (n *Node) start(ctx context.Context) (err error) {
 	source := n.o.Time
-	source.Host, source.MaxOffset, source.OnBroken = n.host, n.o.MaxOffset, n.fail
+	var made atomic.Pointer[clock.Clock]
+	source.Host, source.MaxOffset, source.OnBroken = n.host, n.o.MaxOffset, func(err error) {
+		if c := made.Load(); c != nil {
+			c.Doubt(err)
+		}
+		n.fail(err)
+	}
 	if n.time, err = truetime.Start(ctx, source); err != nil {
 		return err
 	}
 	n.clock = clock.NewFrom(n.time.Source(), n.host.Clock, n.o.MaxOffset)
+	n.clock.Await()
+	made.Store(n.clock)
 	n.gate = admission.New(admission.Options{Host: n.host, Slots: n.o.Slots, Load: n.o.Load})
 	n.settings.OnChange(func() { n.gate.SetEnabled(n.settings.Bool(setting.Admission)) })
 	eo := engine.Options{CacheBytes: n.o.CacheBytes, OnFatal: n.fail, Binary: n.o.Binary}
@@ -149,8 +157,8 @@ func (n *Node) start(ctx context.Context) (err error) {
 		self.Node, self.Store = id.node, id.store
 		n.identity.Store(id)
 	}
-	n.cluster = cluster.New(cluster.Options{Host: n.host, Clock: n.clock, TimeSource: string(n.time.Kind()), Transport: n.transport, Join: n.o.Join,
-		OnClockBroken: n.fail, OnRefused: n.refused, OnSelf: n.hear, Hidden: id != nil}, self)
+	n.cluster = cluster.New(cluster.Options{Host: n.host, Clock: n.clock, TimeSource: func() string { return string(n.time.Kind()) }, Transport: n.transport, Join: n.o.Join,
+		OnClockBroken: n.clockBroken, OnClockDoubt: n.clock.Doubt, OnRefused: n.refused, OnSelf: n.hear, Hidden: id != nil}, self)
 	if n.fence, err = fence.New(fence.Options{Host: n.host, Engine: n.engine, Network: n.transport, Addr: n.o.AdvertiseAddr, Join: n.o.Join,
 		Resolve: n.cluster.Resolve, OnRefused: n.fail}); err != nil {
 		return err
@@ -293,6 +301,7 @@ func (n *Node) serve(ctx context.Context, id identity) error {
 		return err
 	}
 	n.store.Store(store)
+	n.cluster.StartCeiling(ceilingStore{n.db}, func() bool { return n.version.Active(version.Ceilings) })
 	if err := n.upgrade.Register(ctx); err != nil { // before it acts as a member (upgrade.UP2)
 		return err
 	}
@@ -316,6 +325,12 @@ func (n *Node) fail(err error) {
 	}
 }
 
+// clockBroken stops a node whose clock is wrong. It answers no client from now on (clock.C6), also while it stops.
+func (n *Node) clockBroken(err error) {
+	n.clock.Doubt(err)
+	n.fail(err)
+}
+
 // refused ends a node that its cluster refuses; client connections are closed as in a drain.
 func (n *Node) refused(err error) {
 	n.cluster.SetDraining(true)
@@ -332,6 +347,9 @@ func (n *Node) failIf(ctx context.Context, err error) {
 		n.fail(err)
 	}
 }
+
+// TimeSource says where the node has its time from, and within which bound.
+func (n *Node) TimeSource() string { return n.time.About() }
 
 // Failed delivers the error that ended the node.
 func (n *Node) Failed() <-chan error { return n.failed }

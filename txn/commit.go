@@ -35,6 +35,11 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 	if err := t.Confirm(ctx); err != nil {
 		return err
 	}
+	if t.relied {
+		if err := t.doubted(); err != nil {
+			return err
+		}
+	}
 	db := t.db
 	if err := t.Settle(ctx); err != nil {
 		return err // txn.LD4
@@ -62,7 +67,7 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		db.cleanup(later)
 		db.metrics.ReadOnlyCommits.Add(1)
 		if t.external.whole {
-			return nil // leader.P28 has waited for what it has seen
+			return t.answerable() // leader.P28 has waited for what it has seen
 		}
 		return t.commitWait(ctx, t.core.Txn().ReadTimestamp)
 	}
@@ -194,7 +199,7 @@ func (t *Txn) aged() bool {
 // which is as long as a timestamp can lie in the future, ends early only if the node stops.
 func (t *Txn) commitWait(ctx context.Context, at clock.Timestamp) error {
 	if t.core.Historical() || t.committedPast(at) {
-		return nil
+		return t.answerable()
 	}
 	id := t.core.Txn().ID
 	defer admission.Block(ctx, binary.LittleEndian.Uint64(id[:])).Resume()
@@ -205,7 +210,19 @@ func (t *Txn) commitWait(ctx context.Context, at clock.Timestamp) error {
 	if err != nil {
 		return &kv.AmbiguousError{Reason: "the node stops, and the commit's timestamp has not come"}
 	}
-	return nil
+	return t.answerable()
+}
+
+// answerable is the error of a transaction that has committed, or was read to its end, at a node whose clock turned out to be doubtful meanwhile (clock.C6).
+func (t *Txn) answerable() error {
+	err := t.doubted()
+	switch {
+	case err == nil || !t.relied:
+		return nil
+	case t.core.ReadOnly():
+		return err
+	}
+	return &kv.AmbiguousError{Reason: "it has committed, and others may not see it yet: " + err.Error()}
 }
 
 // align prepares the in-flight writes for the commit's next batch: each either stays in flight along with it (txn.PW3), or has been

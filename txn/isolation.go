@@ -143,7 +143,7 @@ func (t *Txn) CheckMany(ctx context.Context, ks []keys.Key) ([][]byte, error) {
 // CheckFound is CheckMany for keys of which no more than enough, if that is not zero, ever have values at the same time: it does not wait for the others when so many
 // were found, and locks none of them (GetFound).
 func (t *Txn) CheckFound(ctx context.Context, ks []keys.Key, enough int) ([][]byte, error) {
-	if err := t.usable(); err != nil {
+	if err := t.reliable(); err != nil {
 		return nil, err
 	}
 	o := t.readOptions(kv.NoLock, kv.Block)
@@ -179,7 +179,7 @@ func (t *Txn) mustExist(k keys.Key) {
 // Observe reads keys as they are below the transaction's own writes. The commit fails if one of them that it writes is changed by others from now on, or was since the transaction
 // read it before. The leader protocol sees to that by itself.
 func (t *Txn) Observe(ctx context.Context, ks []keys.Key) error {
-	if err := t.usable(); err != nil || len(ks) == 0 {
+	if err := t.reliable(); err != nil || len(ks) == 0 {
 		return err
 	}
 	_, err := t.read(ctx, ks, ReadOptions{Wait: kv.Block})
@@ -189,7 +189,7 @@ func (t *Txn) Observe(ctx context.Context, ks []keys.Key) error {
 // ReadFresh reads keys that the transaction is going to change, or that say whether it may: in ranges whose reads may be of an earlier state it sees what has committed by now, and its
 // later reads of these keys do, too. Ranges of the leader protocol always do.
 func (t *Txn) ReadFresh(ctx context.Context, ks []keys.Key) error {
-	if err := t.usable(); err != nil || len(ks) == 0 {
+	if err := t.reliable(); err != nil || len(ks) == 0 {
 		return err
 	}
 	_, err := t.read(ctx, ks, ReadOptions{Wait: kv.Block, Fresh: true})
@@ -208,7 +208,7 @@ func (t *Txn) CheckTogether(ctx context.Context, present, absent []keys.Key) (fo
 			delete(o.Plain, string(k))
 		}
 	}
-	if err := t.usable(); err != nil {
+	if err := t.reliable(); err != nil {
 		return nil, nil, err
 	}
 	vs, err := t.getMany(ctx, append(slices.Clip(present), absent...), o)
@@ -237,7 +237,7 @@ func (t *Txn) CheckTogether(ctx context.Context, present, absent []keys.Key) (fo
 // only if those without one still have none then, apart from its own writes. It takes no locks, because the keys may be far away and two
 // transactions that look for each other's would wait for each other.
 func (t *Txn) CheckAbsent(ctx context.Context, ks []keys.Key) ([][]byte, error) {
-	if err := t.usable(); err != nil {
+	if err := t.reliable(); err != nil {
 		return nil, err
 	}
 	vs, err := t.getMany(ctx, ks, ReadOptions{Wait: kv.Block, Newest: true})

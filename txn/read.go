@@ -30,7 +30,7 @@ type ScanOptions struct {
 // Get reads a key, nil if it has no value, and locks it as lock says, also when there is no value. With
 // kv.SkipLocked a locked key reads as nil.
 func (t *Txn) Get(ctx context.Context, key keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) ([]byte, error) {
-	if err := t.usable(); err != nil {
+	if err := t.reliable(); err != nil {
 		return nil, err
 	}
 	lock = t.plain(key, lock)
@@ -95,7 +95,7 @@ func (t *Txn) LosesLocks() bool { return t.leader.LosesLocks() }
 // GetMany reads several keys, in parallel over their ranges. The values are in the order of the keys; with
 // kv.SkipLocked a locked key reads as nil.
 func (t *Txn) GetMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) ([][]byte, error) {
-	if err := t.usable(); err != nil {
+	if err := t.reliable(); err != nil {
 		return nil, err
 	}
 	if len(ks) > 0 {
@@ -115,7 +115,7 @@ func (t *Txn) GetMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, 
 //	    leaves nothing behind: its key has no value as long as the found one is locked. Of a request that is on its way for longer than the transaction lasts, and meets a row that
 //	    has moved there since, a lock may stay, as of any request that was given up: whoever meets it asks the transaction's record.
 func (t *Txn) GetFound(ctx context.Context, ks []keys.Key, enough int, lock kv.LockStrength, wait kv.WaitPolicy) ([][]byte, error) {
-	if err := t.usable(); err != nil {
+	if err := t.reliable(); err != nil {
 		return nil, err
 	}
 	if len(ks) > 0 {
@@ -141,7 +141,7 @@ func (t *Txn) GetFound(ctx context.Context, ks []keys.Key, enough int, lock kv.L
 //	    itself has written nothing to it. Rows that it has written, or may have in flight, are left out. If the row was to be locked it is, as by Get (txn.TX3), and it came
 //	    without a wait.
 func (t *Txn) GetRows(ctx context.Context, ks []keys.Key, enough int, recipe []byte, lock kv.LockStrength) (values [][]byte, rows []kv.KeyValue, err error) {
-	if err := t.usable(); err != nil {
+	if err := t.reliable(); err != nil {
 		return nil, nil, err
 	}
 	if len(ks) > 0 {
@@ -248,7 +248,7 @@ func (t *Txn) read(ctx context.Context, ks []keys.Key, o ReadOptions) ([][]byte,
 // Scan reads a span in key order or against it. If it ended early, resume is the rest of the span; it may end early with fewer rows than
 // MaxRows, even with none.
 func (t *Txn) Scan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resume *keys.Span, err error) {
-	if err := t.usable(); err != nil {
+	if err := t.reliable(); err != nil {
 		return nil, nil, err
 	}
 	if !o.bare {
@@ -332,7 +332,7 @@ const scanBytes = 1 << 20
 // used. The rows are in the order of the spans. It fails with kv.AnswerTooLargeError where a range has more than kv.AnswerBytes of
 // them, and so does GetMany: then the caller requests less at a time.
 func (t *Txn) ScanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([][]kv.KeyValue, error) {
-	if err := t.usable(); err != nil {
+	if err := t.reliable(); err != nil {
 		return nil, err
 	}
 	if len(spans) == 0 {

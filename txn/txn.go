@@ -72,6 +72,7 @@ type Txn struct {
 
 	trace    bool
 	served   []kv.Served
+	relied   bool // it has read or written
 	external external
 
 	maxAge  time.Duration // ReadOptions.MaxAge
@@ -110,6 +111,24 @@ func (t *Txn) usable() error {
 		return t.fail(*cause)
 	}
 	return t.core.Broken()
+}
+
+// reliable is usable for a read or a write, which relies on the clock.
+func (t *Txn) reliable() error {
+	if err := t.usable(); err != nil {
+		return err
+	}
+	t.relied = true
+	return t.doubted()
+}
+
+// doubted is the error of a client's transaction while the clock must not be relied on (clock.C6). The node's own transactions, which have names, go on: they
+// tell nobody.
+func (t *Txn) doubted() error {
+	if t.o.Name != "" || t.core.Historical() {
+		return nil
+	}
+	return t.db.o.Clock.Doubted()
 }
 
 func (t *Txn) note(served []kv.Served) {

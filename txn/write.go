@@ -26,7 +26,7 @@ func (t *Txn) Write(ctx context.Context, b *WriteBatch) error {
 }
 
 func (t *Txn) mayWrite() error {
-	if err := t.usable(); err != nil {
+	if err := t.reliable(); err != nil {
 		return err
 	}
 	if t.o.ReadOnly {

@@ -22,12 +22,14 @@ const (
 	RegisteredSchemas
 	// ShortChars is tables that store values of char(n) without their trailing blanks.
 	ShortChars
+	// Ceilings is the agreement of the nodes about how far commits' timestamps may be ahead of true time.
+	Ceilings
 	// released is how many features this release has.
 	released
 )
 
 // present is what this release can do. Its Own is the version of the last feature of the release.
-var present = Binary{Own: Version{0, 1, 7}, Oldest: Version{0, 1, 0}}
+var present = Binary{Own: Version{0, 1, 8}, Oldest: Version{0, 1, 0}}
 
 // feature is what is known of a Feature.
 type feature struct {
@@ -45,6 +47,7 @@ var known = [released]feature{
 	Placements:          {"placements", Version{0, 1, 5}},
 	RegisteredSchemas:   {"registered_schema_changes", Version{0, 1, 6}},
 	ShortChars:          {"short_chars", Version{0, 1, 7}},
+	Ceilings:            {"clock_ceilings", Version{0, 1, 8}},
 }
 
 // features is every Feature.

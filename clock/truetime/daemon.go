@@ -14,8 +14,11 @@ import (
 // Daemon keeps a source of time up to date (Spanner §3, timeslave daemon).
 type Daemon struct {
 	o      Options
+	auto   bool // Options.Kind was Auto
 	source clock.Source
 	kept   *clock.Disciplined // nil: the source is System
+	either *either            // what source is, if Auto has chosen the kernel; otherwise nil
+	why    string             // of Auto's choice
 
 	mu      sync.Mutex // guards the fields below; nothing is taken after it
 	masters []master
@@ -42,12 +45,22 @@ func Start(ctx context.Context, o Options) (*Daemon, error) {
 		return nil, err
 	}
 	d := &Daemon{o: o}
+	if o.Kind == Auto {
+		d.resolve()
+		o = d.o
+	}
 	if o.Kind == System {
 		d.source = clock.System{Clock: o.Host.Clock, Bound: o.Bound}
+		d.say()
 		return d, nil
 	}
 	d.kept = clock.NewDisciplined(o.Host.Clock)
 	d.source = d.kept
+	if d.auto && o.Kind == Kernel {
+		d.either = &either{}
+		d.either.now.Store(&chosen{Kernel, d.kept})
+		d.source = d.either
+	}
 	for _, m := range o.Masters {
 		d.masters = append(d.masters, master{Master: Master{Addr: m, State: NotAsked}})
 	}
@@ -55,6 +68,7 @@ func Start(ctx context.Context, o Options) (*Daemon, error) {
 		return nil, err
 	}
 	o.Host.Group.Go(d.run)
+	d.say()
 	return d, nil
 }
 
@@ -92,8 +106,13 @@ func (d *Daemon) begin(ctx context.Context) error {
 // Source is what the node's clock reads.
 func (d *Daemon) Source() clock.Source { return d.source }
 
-// Kind is where the time comes from.
-func (d *Daemon) Kind() Kind { return d.o.Kind }
+// Kind is where the time comes from now; it is not Auto.
+func (d *Daemon) Kind() Kind {
+	if d.either != nil {
+		return d.either.now.Load().kind
+	}
+	return d.o.Kind
+}
 
 // MaxOffset is the one of the options.
 func (d *Daemon) MaxOffset() time.Duration { return d.o.MaxOffset }
@@ -146,8 +165,16 @@ func (d *Daemon) run(ctx context.Context) {
 			if d.left() > 2*soon {
 				continue
 			}
-			d.fail(&UnsureError{Kind: d.o.Kind, Epsilon: d.Epsilon(), Tolerated: d.o.tolerated(), Cause: d.cause()})
-			return
+			err := &UnsureError{Kind: d.o.Kind, Epsilon: d.Epsilon(), Tolerated: d.o.tolerated(), Cause: d.cause()}
+			if d.either == nil {
+				d.fail(err)
+				return
+			}
+			if !d.doWithout(ctx, err) {
+				return
+			}
+			due = c.Monotonic() + d.o.Every
+			continue
 		}
 		peak := d.Epsilon()
 		err := d.refresh(ctx)
@@ -156,8 +183,15 @@ func (d *Daemon) run(ctx context.Context) {
 		}
 		var contradiction *ContradictionError
 		if errors.As(err, &contradiction) {
-			d.fail(err)
-			return
+			if d.either == nil {
+				d.fail(err)
+				return
+			}
+			if !d.doWithout(ctx, err) {
+				return
+			}
+			due = c.Monotonic() + d.o.Every
+			continue
 		}
 		d.note(err, peak)
 		due = begun + d.o.Every

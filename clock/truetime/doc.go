@@ -27,6 +27,9 @@
 //	truetime.TT4 (I4): a node stops before its epsilon exceeds half of the maximum offset: two nodes within that differ by less than the offset.
 //	truetime.TT5 (I4): a master whose clock does not meet the interval of a majority of all masters, or whose rate differs from its monotonic clock's by more than clock.Drift,
 //	    answers as unsynchronised until it is started again; a client does not count it among those that answered.
+//	truetime.TT6 (I4): Auto is decided at the start: time masters where some are named, the kernel where it is synchronised and its bound is tolerated (truetime.TT4),
+//	    and the machine's clock within the configured bound otherwise. The interval is the chosen source's, and never an estimate. Where Auto has chosen the kernel
+//	    and truetime.TT2 or truetime.TT4 would stop the node, the configured bound takes its place until the kernel's is good again.
 //
 // # Leap seconds
 //

@@ -16,6 +16,8 @@ type Kind string
 
 // The kinds of sources.
 const (
+	// Auto is Masters where some are named, Kernel where the kernel says that it is synchronised, and System otherwise (truetime.TT6).
+	Auto Kind = "auto"
 	// System is the machine's clock; a configured number bounds its error.
 	System Kind = "system"
 	// Kernel is the machine's clock; the kernel, which is synchronised by NTP or PTP, bounds its error.
@@ -29,7 +31,7 @@ type Options struct {
 	Host *host.Host
 	// Kind is the source; default System.
 	Kind Kind
-	// Bound on the error of the machine's clock, for System; zero: MaxOffset.
+	// Bound on the error of the machine's clock, for System, and for Auto where that is System; zero: MaxOffset.
 	Bound time.Duration
 	// Masters are addresses, host:port, for Masters.
 	Masters []string
@@ -66,16 +68,16 @@ func (o *Options) Check() error {
 		return wrong("the maximum offset between clocks has to be positive, and not %s", o.MaxOffset)
 	}
 	switch o.Kind {
-	case System, Kernel, Masters:
+	case Auto, System, Kernel, Masters:
 	default:
-		return wrong("%q is not a source of time; use system, kernel or masters", o.Kind)
+		return wrong("%q is not a source of time; use auto, system, kernel or masters", o.Kind)
 	}
 	switch {
 	case o.Bound < 0:
 		return wrong("the bound on the clock's error has to be positive, and not %s", o.Bound)
-	case o.Bound > 0 && o.Kind != System:
-		return wrong("a bound on the clock's error is for the source system; the source %s has its own", o.Kind)
-	case len(o.Masters) > 0 && o.Kind != Masters:
+	case o.Bound > 0 && (o.Kind == Kernel || o.Kind == Masters):
+		return wrong("a bound on the clock's error is for the sources auto and system; the source %s has its own", o.Kind)
+	case len(o.Masters) > 0 && o.Kind != Masters && o.Kind != Auto:
 		return wrong("time masters are for the source masters, and the source is %s", o.Kind)
 	case len(o.Masters) == 0 && o.Kind == Masters:
 		return wrong("the source masters needs the addresses of time masters")
@@ -93,7 +95,7 @@ func (o *Options) Check() error {
 			*v = d
 		}
 	}
-	if o.Kind == Kernel {
+	if o.Kind == Kernel || o.Kind == Auto && len(o.Masters) == 0 {
 		def(&o.Every, time.Second)
 	}
 	def(&o.Every, 30*time.Second)

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
+	"meridian/clock/truetime"
 	"meridian/cluster"
 	"meridian/host/machine"
 	"meridian/server"
@@ -26,6 +27,10 @@ import (
 
 // demoUntilDead is how long a node of the demo may be down before its replicas are made anew elsewhere: nobody watches for five minutes.
 const demoUntilDead = 30 * time.Second
+
+// demoClockBound is the error that the nodes of a demo claim of their clocks: they share the one of this process, so that only the moments at which they read it differ. A node whose
+// clock is set off (\demo skew) by more finds that out, and stops.
+const demoClockBound = time.Millisecond
 
 // demoFlags are the flags of `meridian demo`.
 type demoFlags struct {
@@ -175,7 +180,7 @@ func (d *demo) start(ctx context.Context, say func(string, ...any)) error {
 		n := &demoNode{name: name, machine: m, url: "postgresql://root@" + sql + "/movr?sslmode=disable", options: server.Options{
 			ClientNetwork: outside.Network, Dir: dir, ListenAddr: name + ":1", AdvertiseAddr: name + ":1",
 			SQLAddr: sql, AdvertiseSQLAddr: sql, Locality: locality, Insecure: true, Cache: cache, Small: true, Version: version,
-			TimeUntilStoreDead: demoUntilDead,
+			TimeUntilStoreDead: demoUntilDead, Time: truetime.Options{Kind: truetime.System, Bound: demoClockBound},
 		}}
 		if i == 0 {
 			n.options.HTTPAddr = f.http

@@ -19,7 +19,7 @@ const demoHelp = `\demo                          nodes, clocks and links that ar
 \demo cut PLACE [PLACE]        cut the links between two places, or of one with all others
 \demo heal                     open all links, with their first round trips
 \demo rtt REGION REGION MS     change the round trip between two regions
-\demo skew NODE MS             set a node's clock ahead, or with a negative number behind
+\demo skew NODE MS             set a node's clock ahead, or with a negative number behind: it finds out, and stops
 \demo load [on|off]            clients of the sample in each region
 \demo latency                  what these clients have seen in the last ten seconds
 \demo watch [SECONDS]          what they see from now on, second by second (default: 10)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"meridian/clock/truetime"
 	"meridian/cluster"
 	"meridian/host"
 	"meridian/host/machine"
@@ -196,12 +195,8 @@ func banner(o server.Options, n *server.Node) {
 	if o.Insecure {
 		mode = "INSECURE: no TLS, no passwords"
 	}
-	source := string(o.Time.Kind)
-	if o.Time.Kind == truetime.Masters {
-		source += ", " + strings.Join(o.Time.Masters, ", ")
-	}
 	fmt.Printf("meridian %s\n  security:  %s\n  store:     %s\n  locality:  %s\n  nodes:     %s (advertised as %s)\n  time:      %s\n  sql:       %s\n",
-		version, mode, o.Dir, o.Locality, n.Addr(), o.AdvertiseAddr, source, n.URL("root", "defaultdb"))
+		version, mode, o.Dir, o.Locality, n.Addr(), o.AdvertiseAddr, n.TimeSource(), n.URL("root", "defaultdb"))
 	if o.HTTPAddr != "" {
 		fmt.Printf("  console:   http://%s/\n", n.HTTPAddr())
 	}

@@ -26,10 +26,10 @@ type timeFlags struct {
 
 func (f *timeFlags) add(fl *pflag.FlagSet) {
 	f.set = fl
-	fl.StringVar(&f.source, "clock-source", string(truetime.System),
-		"where the node has its time from: system (the machine's clock, within --clock-bound), kernel (the machine's clock, within the bound that its NTP or PTP daemon keeps), masters (--time-masters)")
-	fl.DurationVar(&f.bound, "clock-bound", 0, "for --clock-source=system: bound on the error of the machine's clock (default: --max-offset)")
-	fl.StringSliceVar(&f.masters, "time-masters", nil, "for --clock-source=masters: addresses of NTP servers that smear leap seconds, or of 'meridian timemaster'; three at least")
+	fl.StringVar(&f.source, "clock-source", string(truetime.Auto),
+		"where the node has its time from: auto (masters where --time-masters names some, kernel where that is synchronised, system otherwise), system (the machine's clock, within --clock-bound), kernel (the machine's clock, within the bound that its NTP or PTP daemon keeps), masters (--time-masters)")
+	fl.DurationVar(&f.bound, "clock-bound", 0, "for --clock-source=system, and auto where that is system: bound on the error of the machine's clock (default: --max-offset)")
+	fl.StringSliceVar(&f.masters, "time-masters", nil, "for --clock-source=masters and auto: addresses of NTP servers that smear leap seconds, or of 'meridian timemaster'; three at least")
 }
 
 // options are the flags' meaning; the maximum offset is that of `meridian start`.

@@ -35,14 +35,15 @@ func TestSourcesOfTimeAreChecked(t *testing.T) {
 		args string
 		want []string
 	}{
-		{"start --clock-source=gps", []string{`"gps" is not a source of time; use system, kernel or masters`}},
+		{"start --clock-source=gps", []string{`"gps" is not a source of time; use auto, system, kernel or masters`}},
 		{"start --clock-bound=0s", []string{"--clock-bound has to be positive"}},
 		{"start --clock-bound=-1ms", []string{"--clock-bound has to be positive"}},
 		{"start --max-offset=-1ms", []string{"--max-offset has to be positive"}},
 		{"start --max-offset=0s", []string{"--max-offset has to be positive"}},
 		{"start --clock-source=kernel --clock-bound=1ms", []string{"the source kernel has its own"}},
 		{"start --clock-source=masters", []string{"needs the addresses of time masters"}},
-		{"start --time-masters=a:123,b:123", []string{"time masters are for the source masters, and the source is system"}},
+		{"start --clock-source=system --time-masters=a:123,b:123", []string{"time masters are for the source masters, and the source is system"}},
+		{"start --time-masters=a:123,a:123", []string{"a:123 is named twice"}}, // auto
 		{"start --clock-source=masters --time-masters=a:123,a:123", []string{"a:123 is named twice"}},
 		{"start --clock-source=masters --time-masters=nohost", []string{`"nohost" is not the address of a time master`}},
 		{"timemaster --source=masters", []string{"a time master's reference is system or kernel"}},

@@ -114,7 +114,7 @@ func (p *Participant) uncertainty(b *kv.Batch, t *kv.Txn, now clock.Reading) mvc
 		if !b.Timestamp.IsZero() {
 			return mvcc.Uncertainty{}
 		}
-		return mvcc.Uncertainty{Global: now.Latest, Local: now.Now.Forward(*p.low.Load())}
+		return mvcc.Uncertainty{Global: now.Limit(), Local: now.Now.Forward(*p.low.Load())}
 	}
 	if t.UncertaintyLimit.LessEq(t.ReadTimestamp) {
 		return mvcc.Uncertainty{}

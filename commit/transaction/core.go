@@ -94,7 +94,7 @@ func (c *Core) begin(id kv.TxnID, r clock.Reading) {
 			ID: id, WriteTimestamp: now, MinTimestamp: now, Priority: o.Priority, Isolation: c.level, Gateway: o.Gateway, Born: c.txn.Born,
 		},
 		ReadTimestamp:    now,
-		UncertaintyLimit: r.Latest,
+		UncertaintyLimit: r.Limit(),
 	}
 	if !o.AsOf.IsZero() {
 		c.txn.ReadTimestamp, c.txn.WriteTimestamp, c.txn.UncertaintyLimit = o.AsOf, o.AsOf, o.AsOf
@@ -205,7 +205,7 @@ func (c *Core) Observe(l []kv.ObservedTimestamp) {
 func (c *Core) SnapshotAt(now clock.Reading, at clock.Timestamp) {
 	c.txn.ReadTimestamp = at
 	c.txn.WriteTimestamp = c.txn.WriteTimestamp.Forward(at)
-	c.txn.UncertaintyLimit = now.Latest.Forward(at)
+	c.txn.UncertaintyLimit = now.Limit().Forward(at)
 	switch {
 	case c.o.Gateway == 0:
 		c.txn.Observed = nil

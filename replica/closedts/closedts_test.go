@@ -311,7 +311,11 @@ func TestLost(t *testing.T) {
 func TestAhead(t *testing.T) {
 	for d := time.Duration(0); d < 2*time.Second; d += 3 * time.Millisecond {
 		p := Ahead(d)
-		if p == Lag || p >= Policies || p < Policies-1 && (p.Lead() < d || p.Lead() >= d+leadStep && p > 1) {
+		step := leadStep
+		if d > leadFine*leadStep {
+			step *= 2
+		}
+		if p == Lag || p >= Policies || p < Policies-1 && (p.Lead() < d || p.Lead() >= d+step && p > 1) {
 			t.Errorf("%s: policy %d leads by %s", d, p, p.Lead())
 		}
 	}

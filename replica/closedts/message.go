@@ -15,20 +15,28 @@ type Policy uint8
 const (
 	// Lag closes the past.
 	Lag Policy = 0
-	// leads is the number of leads: policy p closes p steps of leadStep ahead.
-	leads = 96
+	// leads is the number of leads: policy p closes p steps of leadStep ahead, and those beyond leadFine steps of twice that.
+	leads, leadFine = 96, 40
 	// Policies is the number of policies.
 	Policies = 1 + leads
-	// leadStep is the difference between two leads. Ranges with about the same lead share a timestamp in each message, and a lead that is
-	// measured anew rarely changes. It costs a writer half of it on average.
-	leadStep = 10 * time.Millisecond
+	// leadStep is the difference between two leads of up to 200 ms. Ranges with about the same lead share a timestamp in each message, and a lead that is
+	// measured anew rarely changes. It costs a writer half of it on average. A receiver goes by the timestamps alone, and does not know the steps.
+	leadStep = 5 * time.Millisecond
 )
 
 // Ahead is the policy with the least lead that is at least d, or else with the greatest.
-func Ahead(d time.Duration) Policy { return Policy(min(max((d+leadStep-1)/leadStep, 1), leads)) }
+func Ahead(d time.Duration) Policy {
+	steps := (d + leadStep - 1) / leadStep
+	if steps > leadFine {
+		steps = leadFine + (steps-leadFine+1)/2
+	}
+	return Policy(min(max(steps, 1), leads))
+}
 
 // Lead is how far ahead a policy closes; zero for Lag.
-func (p Policy) Lead() time.Duration { return time.Duration(p) * leadStep }
+func (p Policy) Lead() time.Duration {
+	return leadStep * (time.Duration(p) + max(time.Duration(p)-leadFine, 0))
+}
 
 // Position is a range's place in its log.
 type Position struct {

@@ -15,7 +15,7 @@ const (
 	DefaultInterval = 500 * time.Millisecond
 	// LeadInterval is how often ranges that close the future do it while nothing is written. It is a part of each lead, and so of the time
 	// that a writer waits (CRDB'22 §6.2.1): ten times the messages cost a tenth of the wait.
-	LeadInterval = 50 * time.Millisecond
+	LeadInterval = 15 * time.Millisecond
 	// ReadLag is how far in the past follower_read_timestamp() reads: the lag, an interval, what a message needs around
 	// half of the world, and how far clocks may be apart before a node stops itself.
 	ReadLag = DefaultLag + DefaultInterval + 1000*time.Millisecond

@@ -48,7 +48,7 @@ func (s *Session) calm(ctx context.Context, deps []catalog.Dependency) error {
 	if !m.Deferrable || !m.ReadOnly || m.Isolation != kv.Serializable || s.tx == nil || s.tx.Started() || s.tx.Historical() {
 		return nil
 	}
-	at := s.srv.Clock.Read().Latest
+	at := s.srv.Clock.Read().Limit()
 	for {
 		wait := at.Wall - s.srv.Clock.Now().Wall
 		if wait < 0 {

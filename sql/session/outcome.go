@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"meridian/clock"
 	"meridian/kv"
 	"meridian/sql/rowcode"
 	"meridian/sql/sqlstate"
@@ -42,6 +43,7 @@ func Outcome(err error) *sqlstate.Error {
 		changed   *kv.ProtocolError
 		refused   *kv.ProtocolRefusedError
 		unread    *kv.UnreadableError
+		doubt     *clock.DoubtError
 	)
 	switch {
 	case errors.As(err, &known) && !(interrupts(known.Code) && errors.As(err, &ambiguous)):
@@ -71,6 +73,9 @@ func Outcome(err error) *sqlstate.Error {
 		return &sqlstate.Error{Code: sqlstate.StatementCompletionUnknown,
 			Message: "result of the commit is unknown", Detail: ambiguous.Reason,
 			Hint: "Read back what the transaction wrote before trying again.", Cause: err}
+	case errors.As(err, &doubt):
+		return &sqlstate.Error{Code: sqlstate.CannotConnectNow, Message: "the clocks of the cluster contradict each other", Detail: doubt.Cause.Error() + ".",
+			Hint: "SHOW CLUSTER CLOCKS shows them. Set the clocks right, or the bounds of nodes (--clock-source, --clock-bound). Queries AS OF SYSTEM TIME are answered.", Cause: err}
 	case errors.As(err, &unread):
 		// The text leaves out the key: it may be of a table that the client's role may not read.
 		if unread.Later {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"meridian/clock"
 	"meridian/kv"
 	"meridian/sql/rowcode"
 	"meridian/sql/sqlstate"
@@ -31,6 +32,7 @@ func TestOutcomeOfACommit(t *testing.T) {
 		{&txn.RetryError{}, sqlstate.SerializationFailure},
 		{&rowcode.NewerError{}, sqlstate.SerializationFailure},
 		{&kv.UnavailableError{}, sqlstate.CannotConnectNow},
+		{fmt.Errorf("read: %w", &clock.DoubtError{Cause: errors.New("n1 and n2")}), sqlstate.CannotConnectNow},
 		{fmt.Errorf("scan: %w", &kv.NotClosedError{Range: 7}), sqlstate.UnsatisfiableStaleness},
 		{fmt.Errorf("alter: %w", &kv.ProtocolRefusedError{Range: 7, Protocol: kv.Epoch, Node: 3}), sqlstate.FeatureNotSupported},
 		{fmt.Errorf("get: %w", kv.Unreadable("a transaction record", nil, &wire.VersionError{Message: "commit.Record", Field: 9001})), sqlstate.FeatureNotSupported},
