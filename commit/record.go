@@ -42,6 +42,15 @@ func NewRecord(t *kv.Txn, status kv.Status) *Record {
 	return &Record{TxnMeta: t.TxnMeta, Status: status, Heartbeat: t.Heartbeat, LockSpans: t.LockSpans, IgnoredSeqs: t.IgnoredSeqs}
 }
 
+// WhyAborted is what the client of a transaction is told that another one has aborted. Of an externally consistent one whose client is there to be told this is nearly always an older one (wound-wait, leader.P27); of
+// others, otherwise.
+func WhyAborted(t *kv.TxnMeta, otherwise string) string {
+	if t != nil && t.External() {
+		return "an older one needed a lock that this one held"
+	}
+	return otherwise
+}
+
 // Key is where the record is stored.
 func (r *Record) Key() keys.Key { return keys.TxnKey(r.Anchor, r.ID) }
 

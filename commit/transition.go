@@ -47,7 +47,7 @@ func End(stored *Record, t *kv.Txn, commit bool, inFlight []kv.InFlightWrite, no
 			return nil, &CommittedError{stored.ID}
 		case kv.Aborted:
 			if commit {
-				return nil, &kv.TxnAbortedError{ID: stored.ID, Reason: "the record says so"}
+				return nil, &kv.TxnAbortedError{ID: stored.ID, Reason: WhyAborted(&stored.TxnMeta, "the record says so")}
 			}
 		}
 		// commit.CR3: somebody has pushed it.

@@ -188,7 +188,7 @@ func (bs *beats) beat(ctx context.Context, b *beat) {
 		if err != nil || !ok || h.Txn.Status != kv.Aborted {
 			return
 		}
-		aborted = &kv.TxnAbortedError{ID: txn.ID, Reason: "its record was aborted"}
+		aborted = &kv.TxnAbortedError{ID: txn.ID, Reason: commit.WhyAborted(&txn.TxnMeta, "its record was aborted")}
 	}
 	if now := b.txn.Load(); now != nil && now.ID == txn.ID {
 		err = aborted

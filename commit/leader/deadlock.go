@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"meridian/commit"
 	"meridian/kv"
 )
 
@@ -155,7 +156,7 @@ func (p *Participant) askWaits(ctx context.Context, t kv.TxnMeta, known uint64) 
 func (q *request) cycle(wait *pushWait, a *kv.QueryTxnResponse) error {
 	p, r := q.p, q.push
 	if a.Exists && a.Txn.Status == kv.Aborted {
-		return &kv.TxnAbortedError{ID: r.Pusher.ID, Reason: "aborted while it waited for a lock"}
+		return &kv.TxnAbortedError{ID: r.Pusher.ID, Reason: commit.WhyAborted(&r.Pusher.TxnMeta, "aborted while it waited for a lock")}
 	}
 	p.waits.setDependents(wait, a.Waits)
 	back := wayBack(&wait.pusher, a.Waits)

@@ -37,7 +37,7 @@ func (ev *evaluation) mayCommitInOnePhase() error {
 	ev.hasOwn = true
 	switch rec.Status {
 	case kv.Aborted:
-		return &kv.TxnAbortedError{ID: rec.ID, Reason: "the record says so"}
+		return &kv.TxnAbortedError{ID: rec.ID, Reason: commit.WhyAborted(&rec.TxnMeta, "the record says so")}
 	case kv.Committed, kv.Staging:
 		return &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: rec.WriteTimestamp}
 	}

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"meridian/clock"
+	"meridian/commit"
 	"meridian/keys"
 	"meridian/kv"
 )
@@ -44,7 +45,7 @@ func (c *call) checkLocks(r *kv.CheckLocksRequest) error {
 			return err
 		}
 		if rec != nil && rec.Status == kv.Aborted {
-			return &kv.TxnAbortedError{ID: rec.ID, Reason: "the record says so"}
+			return &kv.TxnAbortedError{ID: rec.ID, Reason: commit.WhyAborted(&rec.TxnMeta, "the record says so")}
 		}
 	}
 	return p.locksLost(r.Start, r.From)

@@ -55,6 +55,13 @@ func (c *call) minAt() clock.Timestamp {
 	return c.txn.MinTimestamp
 }
 
+func (c *call) txnMeta() *kv.TxnMeta {
+	if c.txn == nil {
+		return nil
+	}
+	return &c.txn.TxnMeta
+}
+
 func (c *call) txnID() kv.TxnID {
 	if c.txn == nil {
 		return kv.TxnID{}

@@ -73,7 +73,7 @@ func (l *locking) wait(ctx context.Context, w lock.Wait) error {
 	for {
 		if !waits {
 			if p.locks.Doomed(&l.guard) {
-				return &kv.TxnAbortedError{ID: l.txnID(), Reason: "taken for dead while it waited for a lock"}
+				return &kv.TxnAbortedError{ID: l.txnID(), Reason: commit.WhyAborted(l.txnMeta(), "taken for dead while it waited for a lock")}
 			}
 			return nil
 		}
@@ -124,7 +124,7 @@ func (l *locking) wait(ctx context.Context, w lock.Wait) error {
 			x.asked = nil
 			if resp != nil {
 				if resp.Exists && resp.Txn.Status == kv.Aborted {
-					return &kv.TxnAbortedError{ID: l.txnID(), Reason: "aborted while it waited for a lock"}
+					return &kv.TxnAbortedError{ID: l.txnID(), Reason: commit.WhyAborted(l.txnMeta(), "aborted while it waited for a lock")}
 				}
 				x.wanted = len(resp.Waits) > 0
 			}
