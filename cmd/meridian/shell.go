@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,9 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -42,6 +45,9 @@ type shell struct {
 	conn   *pgconn.PgConn
 	out    io.Writer
 	timing bool
+	// expanded says that each column of a row is shown on a line of its own. place names the session's database and the region of its gateway.
+	expanded bool
+	place    string
 	// url is what conn was made with, and database the one that \c has chosen in place of the URL's; empty: none.
 	url, database string
 	// demo is the cluster that \demo commands act on; nil: there is none.
@@ -54,6 +60,7 @@ func runShell(ctx context.Context, url string, statements []string, in io.Reader
 }
 
 func runShellWith(ctx context.Context, s *shell, url string, statements []string, in io.Reader) error {
+	s.out = &lockedWriter{w: s.out}
 	if err := s.connect(ctx, url); err != nil {
 		return err
 	}
@@ -69,6 +76,11 @@ func runShellWith(ctx context.Context, s *shell, url string, statements []string
 				return err
 			}
 			continue
+		} else if len(words) > 0 && strings.HasPrefix(words[0], `\`) {
+			if !s.line(ctx, &input{}, q, 0) {
+				return nil
+			}
+			continue
 		}
 		if err := s.run(ctx, q); err != nil {
 			return describe(err, q)
@@ -78,6 +90,19 @@ func runShellWith(ctx context.Context, s *shell, url string, statements []string
 		return nil
 	}
 	return s.prompt(ctx, in)
+}
+
+// lockedWriter is a Writer for several goroutines: progress is shown while a statement runs.
+type lockedWriter struct {
+	mu sync.Mutex // guards w; nothing is taken after it
+	w  io.Writer
+}
+
+// Write implements io.Writer.
+func (l *lockedWriter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
 }
 
 // connect opens the session, in place of an earlier one.
@@ -98,6 +123,11 @@ func (s *shell) connect(ctx context.Context, url string) error {
 		s.conn.Close(context.WithoutCancel(ctx))
 	}
 	s.conn, s.url = conn, url
+	s.place = cfg.Database
+	// Another server knows no regions, and a node may have none.
+	if r := conn.ExecParams(ctx, "SELECT gateway_region()", nil, nil, nil, nil).Read(); r.Err == nil && len(r.Rows) == 1 && len(r.Rows[0][0]) > 0 {
+		s.place += "@" + string(r.Rows[0][0])
+	}
 	return nil
 }
 
@@ -145,6 +175,9 @@ func (s *shell) connectAny(ctx context.Context, nodes []*demoNode) error {
 
 // prompt reads statements until the end of input.
 func (s *shell) prompt(ctx context.Context, in io.Reader) error {
+	if f, ok := in.(*os.File); ok && !readline.IsTerminal(int(f.Fd())) {
+		return s.script(ctx, in)
+	}
 	history := ""
 	if home, err := os.UserHomeDir(); err == nil {
 		history = filepath.Join(home, ".meridian_history")
@@ -156,41 +189,19 @@ func (s *shell) prompt(ctx context.Context, in io.Reader) error {
 	}
 	defer rl.Close()
 	fmt.Fprintln(s.out, `Type SQL ended by a semicolon; \? for help, \q to leave.`)
-	var text strings.Builder
+	var typed input
 	for {
-		if text.Len() > 0 {
-			rl.SetPrompt("       -> ")
-		} else {
-			rl.SetPrompt("meridian> ")
-		}
+		rl.SetPrompt(s.promptText(typed.open()))
 		line, err := rl.Readline()
 		switch {
 		case errors.Is(err, readline.ErrInterrupt):
-			text.Reset()
+			typed = input{last: typed.last}
 			continue
 		case err != nil:
 			return nil
 		}
-		if text.Len() == 0 {
-			word := strings.TrimSpace(line)
-			if word == "" {
-				continue
-			}
-			if strings.HasPrefix(word, `\`) {
-				if !s.command(ctx, word) {
-					return nil
-				}
-				continue
-			}
-			if word == "exit" || word == "quit" {
-				return nil
-			}
-		}
-		text.WriteString(line)
-		text.WriteByte('\n')
-		if q := text.String(); complete(q) {
-			text.Reset()
-			s.interactive(ctx, q)
+		if !s.line(ctx, &typed, line, 0) {
+			return nil
 		}
 		if s.conn.IsClosed() {
 			if s.demo == nil {
@@ -201,6 +212,90 @@ func (s *shell) prompt(ctx context.Context, in io.Reader) error {
 			}
 		}
 	}
+}
+
+// promptText names where the session is: its database and the gateway's region. A star stands for an open transaction, an exclamation mark for one that has failed.
+func (s *shell) promptText(open bool) string {
+	state := map[byte]string{'T': "*", 'E': "!"}[s.conn.TxStatus()]
+	if open {
+		return s.place + state + "-> "
+	}
+	return s.place + state + "> "
+}
+
+// filesMost bounds how deep files run each other.
+const filesMost = 16
+
+// line takes a line of input, and reports whether the shell goes on. depth counts the files in which it stands.
+func (s *shell) line(ctx context.Context, in *input, l string, depth int) bool {
+	t := in.line(l)
+	switch {
+	case t.run != "":
+		before := s.expanded
+		s.expanded = before || t.expanded
+		s.interactive(ctx, t.run)
+		s.expanded = before
+	case t.command == `\i`:
+		return s.file(ctx, t.arg, depth)
+	case t.command == `\p`:
+		fmt.Fprint(s.out, in.text.String())
+	case t.command != "":
+		return s.command(ctx, t.command, t.arg)
+	}
+	return true
+}
+
+// file runs the lines of a file.
+func (s *shell) file(ctx context.Context, name string, depth int) bool {
+	if name == "" {
+		fmt.Fprintln(s.out, `\i FILE runs the statements of a file`)
+		return true
+	}
+	if depth == filesMost {
+		fmt.Fprintf(s.out, "%s: files run each other more than %d deep\n", name, filesMost)
+		return true
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		fmt.Fprintln(s.out, err)
+		return true
+	}
+	defer f.Close()
+	goesOn, err := s.lines(ctx, f, depth+1)
+	if err != nil {
+		fmt.Fprintln(s.out, err)
+	}
+	return goesOn
+}
+
+// script runs input that is no terminal, without prompts.
+func (s *shell) script(ctx context.Context, in io.Reader) error {
+	_, err := s.lines(ctx, in, 0)
+	if err == nil && s.conn.IsClosed() {
+		err = errors.New("the connection is closed")
+	}
+	return err
+}
+
+// lines runs lines, and what is left of a statement without a semicolon at the end. It reports whether the shell goes on.
+func (s *shell) lines(ctx context.Context, r io.Reader, depth int) (goesOn bool, err error) {
+	var in input
+	for b := bufio.NewReader(r); err == nil; {
+		var l string
+		if l, err = b.ReadString('\n'); l != "" && !s.line(ctx, &in, strings.TrimRight(l, "\r\n"), depth) {
+			return false, nil
+		}
+		if s.conn.IsClosed() {
+			return false, nil
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return true, err
+	}
+	if q := strings.TrimSpace(in.text.String()); q != "" {
+		s.interactive(ctx, q)
+	}
+	return true, nil
 }
 
 // interactive runs one input; Ctrl-C cancels it and the shell goes on.
@@ -216,9 +311,15 @@ func (s *shell) interactive(ctx context.Context, q string) {
 		case <-done:
 		}
 	}()
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		s.progress(ctx, q, done)
+	}()
 	start := time.Now()
 	err := s.run(ctx, q)
 	close(done)
+	<-told
 	if err != nil {
 		fmt.Fprintln(s.out, describe(err, q))
 	}
@@ -227,10 +328,61 @@ func (s *shell) interactive(ctx context.Context, q string) {
 	}
 }
 
+// progressAfter is how long a change of the schema takes before its progress is shown, and the pause between two reports.
+const progressAfter = 2 * time.Second
+
+// progress shows how far the job of a change of the schema is that takes seconds, until done is closed.
+func (s *shell) progress(ctx context.Context, q string, done <-chan struct{}) {
+	words := strings.Fields(strings.ToUpper(q))
+	if len(words) == 0 || !slices.Contains([]string{"ALTER", "CREATE", "DROP", "TRUNCATE"}, words[0]) {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		<-done
+		cancel()
+	}()
+	var conn *pgconn.PgConn
+	defer func() {
+		if conn != nil {
+			conn.Close(context.WithoutCancel(ctx))
+		}
+	}()
+	tick := time.NewTicker(progressAfter)
+	defer tick.Stop()
+	for last := ""; ; {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+		if conn == nil {
+			cfg, err := pgconn.ParseConfig(s.url)
+			if err != nil {
+				return
+			}
+			if conn, err = pgconn.ConnectConfig(ctx, cfg); err != nil {
+				return
+			}
+		}
+		r := conn.ExecParams(ctx, "SELECT job_type, description, round(fraction_completed::numeric * 100) FROM meridian_internal.jobs WHERE status = 'running' ORDER BY created DESC LIMIT 1", nil, nil, nil, nil).Read()
+		if r.Err != nil {
+			return // another server has no such jobs
+		}
+		if len(r.Rows) == 0 {
+			continue
+		}
+		now := fmt.Sprintf("  %s: %s %%", r.Rows[0][1], r.Rows[0][2])
+		if now != last {
+			fmt.Fprintln(s.out, now)
+		}
+		last = now
+	}
+}
+
 // command runs a backslash command and reports whether the shell goes on.
-func (s *shell) command(ctx context.Context, line string) bool {
-	word, arg, _ := strings.Cut(line, " ")
-	arg = strings.TrimSpace(arg)
+func (s *shell) command(ctx context.Context, word, arg string) bool {
 	switch word {
 	case `\q`:
 		return false
@@ -261,50 +413,18 @@ func (s *shell) command(ctx context.Context, line string) bool {
 		} else if err := s.control(ctx, strings.Fields(arg)); err != nil {
 			fmt.Fprintln(s.out, err)
 		}
+	case `\x`:
+		switch arg {
+		case "", "on", "off":
+			s.expanded = arg == "on" || arg == "" && !s.expanded
+			fmt.Fprintf(s.out, "Expanded display is %s.\n", map[bool]string{true: "on", false: "off"}[s.expanded])
+		default:
+			fmt.Fprintln(s.out, `\x [on|off] shows each column on a line of its own`)
+		}
 	default:
-		fmt.Fprintln(s.out, `\l databases   \c DATABASE go there   \d [TABLE] relations, columns   \timing   \q leave   \demo help the cluster of a demonstration`)
+		fmt.Fprintln(s.out, `\l databases   \c DATABASE go there   \d [TABLE] relations, columns   \timing   \x one column to a line   \g \gx run   \r forget the statement   \p show it   \i FILE run a file   \q leave   \demo help the cluster of a demonstration`)
 	}
 	return true
-}
-
-// complete reports whether the text ends with a semicolon outside of quotes and comments.
-func complete(q string) bool {
-	last := byte(0)
-	for i := 0; i < len(q); i++ {
-		switch c := q[i]; {
-		case c == '\'' || c == '"':
-			j := strings.IndexByte(q[i+1:], c)
-			if j < 0 {
-				return false
-			}
-			i += j + 1
-			last = c
-		case c == '-' && strings.HasPrefix(q[i:], "--"):
-			j := strings.IndexByte(q[i:], '\n')
-			if j < 0 {
-				return last == ';'
-			}
-			i += j
-		case c == '$':
-			// A dollar-quoted string begins with $tag$.
-			end := strings.IndexByte(q[i+1:], '$')
-			if end < 0 || strings.ContainsAny(q[i+1:i+1+end], " \n\t;(),") {
-				last = c
-				continue
-			}
-			tag := q[i : i+end+2]
-			j := strings.Index(q[i+len(tag):], tag)
-			if j < 0 {
-				return false
-			}
-			i += len(tag)*2 + j - 1
-			last = c
-		case c == ' ' || c == '\n' || c == '\t' || c == '\r':
-		default:
-			last = c
-		}
-	}
-	return last == ';'
 }
 
 // run sends the text and prints every result.
@@ -335,7 +455,9 @@ func (s *shell) run(ctx context.Context, q string) error {
 			results.Close()
 			return err
 		}
-		if names != nil {
+		if names != nil && s.expanded {
+			printRecords(s.out, names, rows)
+		} else if names != nil {
 			printTable(s.out, names, right, rows)
 		} else if tag.String() != "" {
 			fmt.Fprintln(s.out, tag)
@@ -350,6 +472,51 @@ func numericOID(oid uint32) bool {
 		return true
 	}
 	return false
+}
+
+// printRecords draws a result with each column on a line of its own, as psql does.
+func printRecords(w io.Writer, names []string, rows [][]string) {
+	name, value := 0, 0
+	for _, n := range names {
+		name = max(name, utf8.RuneCountInString(n))
+	}
+	for _, r := range rows {
+		for _, v := range r {
+			for l := range strings.SplitSeq(v, "\n") {
+				value = max(value, utf8.RuneCountInString(l))
+			}
+		}
+	}
+	var b strings.Builder
+	for i, r := range rows {
+		head := []byte(fmt.Sprintf("-[ RECORD %d ]", i+1))
+		marked := len(head) <= name+1 // else it covers the line between names and values
+		for len(head) < name+value+3 {
+			head = append(head, '-')
+		}
+		if marked {
+			head[name+1] = '+'
+		}
+		b.Write(append(head, '\n'))
+		for j, n := range names {
+			lines := strings.Split(r[j], "\n")
+			for k, l := range lines {
+				if k > 0 {
+					n = ""
+				}
+				more := ""
+				if k+1 < len(lines) {
+					more = "+"
+				}
+				b.WriteString(strings.TrimRight(n+strings.Repeat(" ", name-utf8.RuneCountInString(n))+" | "+l+more, " ") + "\n")
+			}
+		}
+	}
+	if len(rows) == 0 {
+		b.WriteString("(0 rows)\n")
+	}
+	b.WriteByte('\n')
+	io.WriteString(w, b.String())
 }
 
 // printTable draws a result as psql does.
