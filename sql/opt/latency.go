@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"meridian/encoding"
+	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/rowcode"
 	"meridian/sql/scalar"
@@ -27,6 +28,9 @@ type Region struct {
 	// Snapshot says that the plan reads at one timestamp, so that ranges without leaseholders are asked at a quorum, and Validates that what it has read there is read again before its
 	// commit (docs/transactions.md). Only predictions use them.
 	Snapshot, Validates bool
+	// Wrote says that the transaction has written, so that leaseholders alone serve its reads; Locks, that it locks the rows that constraints want. Only predictions
+	// use them.
+	Wrote, Locks bool
 	// Params are the values of the plan's parameters, as far as they are known.
 	Params []types.Datum
 }
@@ -36,6 +40,8 @@ type Checks struct {
 	// Keys are the indexes whose keys must not be in other regions than the row's, and Homed the parents of foreign keys that are REGIONAL BY ROW.
 	Keys  []*catalog.Index
 	Homed []catalog.ID
+	// Global are the parents that are GLOBAL.
+	Global []catalog.ID
 }
 
 // Place is rows of an index.
@@ -505,7 +511,7 @@ func (x *predictor) node(n Node) (sum trip) {
 	r := x.region
 	switch n := n.(type) {
 	case *IndexScan:
-		d := r.distanceOf(n.Table, n.Index, n.Spans)
+		d := x.plain(n.Table, r.distanceOf(n.Table, n.Index, n.Spans), n.Locking.Strength != kv.NoLock)
 		t := x.asks(n.Table, d, scanTrip(n, d, n.reads, n.width))
 		x.reads(d, n == x.replaced)
 		sum = sum.plus(t)
@@ -519,7 +525,7 @@ func (x *predictor) node(n Node) (sum trip) {
 		if s := scanBelow(n.Input); s != nil && s.Table == n.Table {
 			spans = spansOf(n.Table, s.Index, n.Table.Primary(), s.Spans)
 		}
-		d := r.distanceOf(n.Table, n.Table.Primary(), spans)
+		d := x.plain(n.Table, r.distanceOf(n.Table, n.Table.Primary(), spans), n.Locking.Strength != kv.NoLock)
 		if x.follows(n, d) {
 			break
 		}
@@ -530,7 +536,7 @@ func (x *predictor) node(n Node) (sum trip) {
 		}
 		sum = sum.plus(t)
 	case *LookupJoin:
-		d := r.distanceOf(n.Table, n.Index, n.Spans)
+		d := x.plain(n.Table, r.distanceOf(n.Table, n.Index, n.Spans), n.Locking.Strength != kv.NoLock || n.Locking.Check && r.Locks)
 		t := x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows*float64(max(len(n.Spans), 1))))
 		x.reads(d, false)
 		sum = sum.plus(t)
@@ -548,7 +554,7 @@ func (x *predictor) node(n Node) (sum trip) {
 			}
 			return slices.ContainsFunc(n.Stmt.Set, func(s SetColumn) bool { return slices.Contains(fk.Columns, n.Stmt.Table.Columns[s.Ordinal].ID) })
 		}
-		sum = sum.plus(x.checks(n, n.Stmt.Table, nil, refers)).plus(x.changes(n.Stmt.Table, n.Input, moves))
+		sum = sum.plus(x.checks(n, n.Stmt.Table, nil, refers, nil)).plus(x.changes(n.Stmt.Table, n.Input, moves))
 	case *DeleteNode:
 		sum = sum.plus(x.changes(n.Stmt.Table, n.Input, false))
 		var children trip
@@ -560,6 +566,16 @@ func (x *predictor) node(n Node) (sum trip) {
 		sum = sum.plus(children)
 	}
 	return sum
+}
+
+// plain is the distance of rows that are read, with a lock or without. Those of a GLOBAL table are read at the nearest replica, as they are now (route.RO6), unless they are locked,
+// or the transaction has written.
+func (x *predictor) plain(t *catalog.Table, d Distance, locks bool) Distance {
+	if t.Locality.Kind != catalog.Global || locks || x.region.Wrote || d.CommitRounds > 0 {
+		return d
+	}
+	d.Leaseholder, d.Sum, d.Ranges = d.Nearest, d.Nearest, 0
+	return d
 }
 
 // follows reports whether the rows of an index join, which are at a distance, come with their entries.
@@ -614,11 +630,14 @@ func (x *predictor) insert(n *InsertNode) (sum trip) {
 		if inferred := t.Inferred(); inferred != nil && fk.ID == inferred.ID && looksUpParents(n.Input) {
 			return false
 		}
-		return fk.MatchFull || !slices.ContainsFunc(fk.Columns, func(id catalog.ColumnID) bool { return isNull(n.Input, n.Stmt.Source[t.Ordinal(id)]) })
+		return fk.MatchFull || !slices.ContainsFunc(fk.Columns, func(id catalog.ColumnID) bool { return x.isNull(n.Input, n.Stmt.Source[t.Ordinal(id)]) })
 	}
-	far := x.checks(n, t, first, refers).plus(x.writes(t, first))
+	takes := func(ix *catalog.Index) bool { // NULL equals nothing, so a key with one is nobody else's
+		return !slices.ContainsFunc(ix.UserColumns(), func(c catalog.IndexColumn) bool { return x.isNull(n.Input, n.Stmt.Source[t.Ordinal(c.Column)]) })
+	}
+	far := x.checks(n, t, first, refers, takes).plus(x.writes(t, first))
 	if here := x.gatewayHome(t); first == nil && here != nil {
-		near := x.checks(n, t, here, refers).plus(x.writes(t, here)) // if all rows turn out to be homed here
+		near := x.checks(n, t, here, refers, takes).plus(x.writes(t, here)) // if all rows turn out to be homed here
 		far.leastRounds, far.leastMicros = near.leastRounds, near.leastMicros
 	}
 	return sum.plus(far)
@@ -638,11 +657,15 @@ func looksUpParents(n Node) bool {
 }
 
 // isNull reports whether a column is NULL in all rows of a node; zero is one for which an INSERT has no value.
-func isNull(n Node, col ColumnID) bool {
+func (x *predictor) isNull(n Node, col ColumnID) bool {
 	if col == 0 {
 		return true
 	}
 	null := func(e scalar.Expr) bool {
+		if p, ok := e.(*scalar.Placeholder); ok {
+			i := p.Index
+			return i >= 0 && i < len(x.region.Params) && x.region.Params[i].IsNull()
+		}
 		c, ok := e.(*scalar.Const)
 		return ok && c.Value.IsNull()
 	}
@@ -653,7 +676,7 @@ func isNull(n Node, col ColumnID) bool {
 			return false
 		}
 		if c, ok := n.Exprs[i].(*scalar.Column); ok {
-			return isNull(n.Input, c.ID)
+			return x.isNull(n.Input, c.ID)
 		}
 		return null(n.Exprs[i])
 	case *ValuesNode:
@@ -678,8 +701,8 @@ func (x *predictor) gatewayHome(t *catalog.Table) []byte {
 }
 
 // checks is the lookup of the rows that foreign keys refer to, and of keys in other regions than that of the rows, home if it is known (encoded): one round in all. A parent with
-// a home may be near, where it is looked for first.
-func (x *predictor) checks(n Node, t *catalog.Table, home []byte, refers func(*catalog.ForeignKey) bool) (far trip) {
+// a home may be near, where it is looked for first. takes reports whether the rows have a key of an index that others may have; nil: always.
+func (x *predictor) checks(n Node, t *catalog.Table, home []byte, refers func(*catalog.ForeignKey) bool, takes func(*catalog.Index) bool) (far trip) {
 	if x.region.Distance == nil {
 		return trip{}
 	}
@@ -693,6 +716,9 @@ func (x *predictor) checks(n Node, t *catalog.Table, home []byte, refers func(*c
 			continue
 		}
 		d := x.region.Distance(Place{Table: fk.RefTable})
+		if slices.Contains(c.Global, fk.RefTable) && !x.region.Wrote && !x.region.Locks {
+			d.Leaseholder = d.Nearest
+		}
 		ask := x.asks(t, d, onceFar(d.Leaseholder))
 		switch here := x.gatewayHome(t); {
 		case slices.Contains(c.Homed, fk.RefTable):
@@ -704,6 +730,9 @@ func (x *predictor) checks(n Node, t *catalog.Table, home []byte, refers func(*c
 		}
 	}
 	for _, ix := range c.Keys {
+		if takes != nil && !takes(ix) {
+			continue
+		}
 		for _, v := range t.Regions() {
 			elsewhere := []IndexSpan{{Equal: []scalar.Expr{regionConst(t.Column(t.RegionColumn).Type, v)}}}
 			if home != nil && string(x.region.spanPrefix(t, ix, &elsewhere[0])) == string(home) {

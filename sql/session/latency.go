@@ -59,6 +59,7 @@ func (s *Session) predict(ctx context.Context, p *plan.Plan, params []types.Datu
 		}
 	}
 	region.Snapshot, region.Validates = s.readsSnapshot(p)
+	region.Wrote, region.Locks = s.state.Wrote(), s.state.Modes().Isolation != kv.Serializable
 	region.Gateway, region.Checks, region.Params = s.srv.Region, p.Program.Checks, params
 	return physical.Predict(region), true, nil
 }
