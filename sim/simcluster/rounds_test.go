@@ -235,6 +235,54 @@ func TestPredictedRoundsGlobal(t *testing.T) {
 	})
 }
 
+// TestPredictedWaits: EXPLAIN predicts the wait of a GLOBAL table's write, and of an externally consistent commit, within a fifth, from each of five regions.
+func TestPredictedWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := fiveGlobal(t, 40*time.Millisecond, nil)
+		home := connectTo(t, c, 0, "movr")
+		exec(t, home, `CREATE TABLE g (id int PRIMARY KEY, v int) LOCALITY GLOBAL`)
+		exec(t, home, `CREATE TABLE r (id int PRIMARY KEY, v int)`)
+		exec(t, home, `INSERT INTO g SELECT i, 0 FROM generate_series(1, 10) i`)
+		exec(t, home, `INSERT INTO r SELECT i, 0 FROM generate_series(1, 10) i`)
+		settle(t, c, home, "g", globalPlace)
+		exec(t, home, `CREATE DATABASE x PRIMARY REGION "us-east1"`)
+		exec(t, home, `ALTER DATABASE x SET external_consistency = on`)
+		there := connectTo(t, c, 0, "x")
+		exec(t, there, `CREATE TABLE e (id int PRIMARY KEY, v int)`)
+		exec(t, there, `INSERT INTO e VALUES (1, 1)`)
+		time.Sleep(60 * time.Second)
+		check := func(conn *pgx.Conn, i int, sql string) {
+			t.Helper()
+			exec(t, conn, fmt.Sprintf(sql, 1000*(i+1)))
+			time.Sleep(time.Second)
+			sql = fmt.Sprintf(sql, 1000*(i+1)+1)
+			text := footer(t, plain(t, conn, "EXPLAIN "+sql), "predicted latency")
+			ms, err := strconv.Atoi(strings.TrimSuffix(text, " ms"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			exec(t, conn, sql)
+			took := time.Since(begun).Milliseconds()
+			t.Logf("n%d: %-50s predicted %d ms, took %d", i+1, sql, ms, took)
+			if d := took - int64(ms); d < -took/5-2 || d > took/5+2 {
+				t.Errorf("n%d: %s: predicted %d ms, took %d", i+1, sql, ms, took)
+			}
+		}
+		for i := range c.Len() {
+			conn := connectTo(t, c, i, "movr")
+			exec(t, conn, "SET search_path = public") // see TestPredictedRounds
+			check(conn, i, "INSERT INTO g VALUES (%d, 1)")
+			exec(t, conn, "SELECT v FROM r WHERE id = 1")
+			exec(t, conn, "SET external_consistency = on")
+			check(conn, i, "INSERT INTO r VALUES (%d, 1)")
+		}
+		exec(t, there, "SET search_path = public")
+		check(there, 0, "INSERT INTO e VALUES (%d, 1)")
+	})
+}
+
 // TestDuplicateIndexes: of two indexes with the same columns, and leaseholders in two regions, a gateway reads the one that is near, and so takes no
 // wide-area round (CRDB'20 2.3.1). When a lease moves, plans of before are made anew.
 func TestDuplicateIndexes(t *testing.T) {

@@ -31,6 +31,10 @@ type Region struct {
 	// Wrote says that the transaction has written, so that leaseholders alone serve its reads; Locks, that it locks the rows that constraints want. Only predictions
 	// use them.
 	Wrote, Locks bool
+	// Ahead is how long, in microseconds, a GLOBAL table closes ahead of its leaseholder's clock in addition to the way to its farthest replica, and CommitWait how long an
+	// externally consistent commit waits: that of a table with the property, or of any if External. Only predictions use them.
+	Ahead, CommitWait float64
+	External          bool
 	// Params are the values of the plan's parameters, as far as they are known.
 	Params []types.Datum
 }
@@ -63,6 +67,8 @@ type Distance struct {
 	Ranges           int
 	// Nearest is that to the nearest replica, of the range where that is farthest. Reads of the past go there.
 	Nearest float64
+	// Farthest stands for that from the leaseholder to its farthest replica: it is the gateway's to the farthest one.
+	Farthest float64
 	// Quorum is how long the leaseholders wait for a quorum of replicas in other regions when they write, at least. WideQuorum says that
 	// they do.
 	Quorum     float64
@@ -795,9 +801,23 @@ func (x *predictor) writes(t *catalog.Table, first []byte) (far trip) {
 			continue
 		}
 		w := x.asks(t, d, writeTrip(d))
+		w = w.farther(x.waits(t, d))
 		far, x.led = far.farther(w), x.led.farther(w)
 	}
 	return far
+}
+
+// waits is what a commit waits for its timestamp, from when it is sent: in a GLOBAL table until all replicas may have heard of what its range closes (CRDB'22 §6.2),
+// in an externally consistent one until that is certainly in the past (Spanner §4.1.2).
+func (x *predictor) waits(t *catalog.Table, d Distance) (w trip) {
+	if t.Locality.Kind == catalog.Global {
+		w.micros = (d.Leaseholder+d.Farthest)/2 + x.region.Ahead
+	}
+	if t.External || x.region.External {
+		w.micros = max(w.micros, x.region.CommitWait)
+	}
+	w.leastMicros = w.micros
+	return w
 }
 
 // classic is a commit by masters at the leaseholders, with the masters' regions and those of them that are far.
