@@ -26,6 +26,9 @@ type Distance struct {
 	// that to the nearest replica, of the range where that is farthest.
 	Leaseholder, Sum, Nearest time.Duration
 	Ranges                    int
+	// Farthest stands for the round trip from the leaseholder to the farthest replica, of the range where that is longest: it is that from this gateway, which has not measured others, to
+	// the farther of the two.
+	Farthest time.Duration
 	// Quorum is the least time that the leaseholders wait for replicas in other regions to agree to a write; WideQuorum: they do.
 	Quorum     time.Duration
 	WideQuorum bool
@@ -294,6 +297,11 @@ func (d *Distance) add(s *Sender, e *entry, at Asked) {
 		return
 	}
 	d.Leaseholder, d.Nearest = max(d.Leaseholder, asked), max(d.Nearest, nearest)
+	for _, r := range e.desc.Replicas {
+		if r.Full() {
+			d.Farthest = max(d.Farthest, s.trip(r.Node))
+		}
+	}
 	if asked > WideArea {
 		d.Sum += asked
 		d.Ranges++

@@ -30,7 +30,7 @@ func (r ranges) Distances() opt.Region {
 			at = route.AtMajority
 		}
 		d := router.DistanceAt(placeSpan(p), at)
-		return opt.Distance{Leaseholder: micros(d.Leaseholder), Sum: micros(d.Sum), Ranges: d.Ranges, Nearest: micros(d.Nearest),
+		return opt.Distance{Leaseholder: micros(d.Leaseholder), Sum: micros(d.Sum), Ranges: d.Ranges, Nearest: micros(d.Nearest), Farthest: micros(d.Farthest),
 			Quorum: micros(d.Quorum), WideQuorum: d.WideQuorum, Regions: d.Regions,
 			Commit: micros(d.Commit), CommitRounds: d.CommitRounds, CommitRegions: d.CommitRegions}
 	}}

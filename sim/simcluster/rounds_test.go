@@ -137,7 +137,9 @@ func TestPredictedRoundsByRow(t *testing.T) {
 		exec(t, conn, `CREATE TABLE users (id int PRIMARY KEY, email text UNIQUE, name text) LOCALITY REGIONAL BY ROW`)
 		exec(t, conn, `CREATE TABLE rides (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), rider int REFERENCES users) LOCALITY REGIONAL BY ROW`)
 		exec(t, conn, `INSERT INTO users (id, email, crdb_region) VALUES (1, 'a', 'us-east1'), (2, 'b', 'us-west1'), (3, 'c', 'europe-west1')`)
+		exec(t, conn, `CREATE TABLE notes (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), tag text UNIQUE) LOCALITY REGIONAL BY ROW`)
 		homed(t, c, conn, "users", 3, 2)
+		homed(t, c, conn, "notes", 3, 2)
 		homed(t, c, conn, "rides", 3, 1)
 		leasesRest(t, c)
 		for _, x := range []struct {
@@ -158,6 +160,10 @@ func TestPredictedRoundsByRow(t *testing.T) {
 			{"INSERT INTO rides (rider) VALUES (1)", "0 to 1", "0"},
 			{"INSERT INTO rides (rider) VALUES (3)", "0 to 1", "1"},
 			{"INSERT INTO rides (id, rider) VALUES ('00000000-0000-0000-0000-000000000001', 3)", "1", "1"},
+			{"INSERT INTO notes (tag) VALUES ('new')", "1", "1"},
+			{"INSERT INTO notes (tag) VALUES (NULL)", "0", "0"},
+			{"INSERT INTO notes DEFAULT VALUES", "0", "0"},
+			{"INSERT INTO notes (tag) VALUES (NULL), ('newer')", "1", "1"},
 			{"UPDATE users SET name = 'x' WHERE id = 1", "0 to 2", "0"},
 			{"UPDATE users SET name = 'x' WHERE id = 2", "0 to 2", "2"},
 			{"UPDATE users SET email = 'y' WHERE id = 1", "1 to 3", "1"},
@@ -181,6 +187,99 @@ func TestPredictedRoundsByRow(t *testing.T) {
 			t.Errorf("a round for uniqueness was not refused: %v", err)
 		}
 		exec(t, conn, "UPDATE users SET name = 'x' WHERE crdb_region = 'us-east1' AND id = 1")
+		var none *string
+		exec(t, conn, "INSERT INTO notes (tag) VALUES ($1)", none)
+	})
+}
+
+// TestPredictedRoundsGlobal: rows of a GLOBAL table are read where the reader is, as rows and as parents, also by a gateway that never asked for them; those that are locked, or
+// read by a transaction that has written, are not.
+func TestPredictedRoundsGlobal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := threeContinents(t)
+		exec(t, connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		home := connectTo(t, c, 0, "movr")
+		exec(t, home, `CREATE TABLE g (id int PRIMARY KEY, v int) LOCALITY GLOBAL`)
+		exec(t, home, `CREATE TABLE kid (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), g int REFERENCES g) LOCALITY REGIONAL BY ROW`)
+		exec(t, home, `INSERT INTO g SELECT i, 0 FROM generate_series(1, 10) i`)
+		homed(t, c, home, "kid", 3, 1)
+		leasesRest(t, c)
+		time.Sleep(20 * time.Second)
+		for i := range c.Len() {
+			conn := connectTo(t, c, i, "movr")
+			exec(t, conn, "SET search_path = public") // see TestPredictedRounds
+			far := "0"
+			if c.Machines[i].Region != "us-east1" {
+				far = "1"
+			}
+			for _, x := range []struct{ sql, want string }{
+				{"SELECT v FROM g WHERE id = 1", "0"},
+				{"SELECT count(*) FROM g", "0"},
+				{"SELECT * FROM g WHERE id IN (1, 3)", "0"},
+				{"SELECT * FROM (VALUES (1), (3)) v (id) JOIN g ON g.id = v.id", "0"},
+				{"INSERT INTO kid (g) VALUES (3)", "0"},
+				{"SELECT v FROM g WHERE id = 1 FOR UPDATE", far},
+			} {
+				explained := footer(t, plain(t, conn, "EXPLAIN "+x.sql), "wide-area rounds")
+				exec(t, conn, x.sql) // the gateway learns that the range closes the future
+				time.Sleep(time.Second)
+				actual := footer(t, plain(t, conn, "EXPLAIN ANALYZE "+x.sql), "wide-area rounds that took place")
+				if explained != x.want || actual != x.want {
+					t.Errorf("n%d: %s: predicted %s rounds, %s took place, want %s", i+1, x.sql, explained, actual, x.want)
+				}
+			}
+			exec(t, conn, "SET max_wide_area_rounds = 0")
+			exec(t, conn, "SELECT v FROM g WHERE id = 2")
+		}
+	})
+}
+
+// TestPredictedWaits: EXPLAIN predicts the wait of a GLOBAL table's write, and of an externally consistent commit, within a fifth, from each of five regions.
+func TestPredictedWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := fiveGlobal(t, 40*time.Millisecond, nil)
+		home := connectTo(t, c, 0, "movr")
+		exec(t, home, `CREATE TABLE g (id int PRIMARY KEY, v int) LOCALITY GLOBAL`)
+		exec(t, home, `CREATE TABLE r (id int PRIMARY KEY, v int)`)
+		exec(t, home, `INSERT INTO g SELECT i, 0 FROM generate_series(1, 10) i`)
+		exec(t, home, `INSERT INTO r SELECT i, 0 FROM generate_series(1, 10) i`)
+		settle(t, c, home, "g", globalPlace)
+		exec(t, home, `CREATE DATABASE x PRIMARY REGION "us-east1"`)
+		exec(t, home, `ALTER DATABASE x SET external_consistency = on`)
+		there := connectTo(t, c, 0, "x")
+		exec(t, there, `CREATE TABLE e (id int PRIMARY KEY, v int)`)
+		exec(t, there, `INSERT INTO e VALUES (1, 1)`)
+		time.Sleep(60 * time.Second)
+		check := func(conn *pgx.Conn, i int, sql string) {
+			t.Helper()
+			exec(t, conn, fmt.Sprintf(sql, 1000*(i+1)))
+			time.Sleep(time.Second)
+			sql = fmt.Sprintf(sql, 1000*(i+1)+1)
+			text := footer(t, plain(t, conn, "EXPLAIN "+sql), "predicted latency")
+			ms, err := strconv.Atoi(strings.TrimSuffix(text, " ms"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			exec(t, conn, sql)
+			took := time.Since(begun).Milliseconds()
+			t.Logf("n%d: %-50s predicted %d ms, took %d", i+1, sql, ms, took)
+			if d := took - int64(ms); d < -took/5-2 || d > took/5+2 {
+				t.Errorf("n%d: %s: predicted %d ms, took %d", i+1, sql, ms, took)
+			}
+		}
+		for i := range c.Len() {
+			conn := connectTo(t, c, i, "movr")
+			exec(t, conn, "SET search_path = public") // see TestPredictedRounds
+			check(conn, i, "INSERT INTO g VALUES (%d, 1)")
+			exec(t, conn, "SELECT v FROM r WHERE id = 1")
+			exec(t, conn, "SET external_consistency = on")
+			check(conn, i, "INSERT INTO r VALUES (%d, 1)")
+		}
+		exec(t, there, "SET search_path = public")
+		check(there, 0, "INSERT INTO e VALUES (%d, 1)")
 	})
 }
 

@@ -140,6 +140,9 @@ func (b *builder) looksFor(n opt.Node, w *tableWriter, indexes []*indexWriter, u
 		if o.regions != nil {
 			c.Homed = append(c.Homed, o.parent.ID)
 		}
+		if o.parent.Locality.Kind == catalog.Global {
+			c.Global = append(c.Global, o.parent.ID)
+		}
 	}
 	if b.prog.checks == nil {
 		b.prog.checks = make(map[opt.Node]opt.Checks)

@@ -30,6 +30,13 @@ type Region struct {
 	Snapshot, Validates bool
 	// Present says that ranges without leaseholders are read at a majority. Only predictions use it.
 	Present bool
+	// Wrote says that the transaction has written, so that leaseholders alone serve its reads; Locks, that it locks the rows that constraints want. Only predictions
+	// use them.
+	Wrote, Locks bool
+	// Ahead is how long, in microseconds, a GLOBAL table closes ahead of its leaseholder's clock in addition to the way to its farthest replica, and CommitWait how long an
+	// externally consistent commit waits: that of a table with the property, or of any if External. Only predictions use them.
+	Ahead, CommitWait float64
+	External          bool
 	// Params are the values of the plan's parameters, as far as they are known.
 	Params []types.Datum
 	// majority: ranges without leaseholders are asked at a majority (Place.Majority).
@@ -41,6 +48,8 @@ type Checks struct {
 	// Keys are the indexes whose keys must not be in other regions than the row's, and Homed the parents of foreign keys that are REGIONAL BY ROW.
 	Keys  []*catalog.Index
 	Homed []catalog.ID
+	// Global are the parents that are GLOBAL.
+	Global []catalog.ID
 }
 
 // Place is rows of an index.
@@ -62,6 +71,8 @@ type Distance struct {
 	Ranges           int
 	// Nearest is that to the nearest replica, of the range where that is farthest. Reads of the past go there.
 	Nearest float64
+	// Farthest stands for that from the leaseholder to its farthest replica: it is the gateway's to the farthest one.
+	Farthest float64
 	// Quorum is how long the leaseholders wait for a quorum of replicas in other regions when they write, at least. WideQuorum says that
 	// they do.
 	Quorum     float64
@@ -538,7 +549,7 @@ func (x *predictor) node(n Node) (sum trip) {
 	r := x.region
 	switch n := n.(type) {
 	case *IndexScan:
-		d := x.current(n.Table, n.Index, n.Spans, n.Single)
+		d := x.plain(n.Table, x.current(n.Table, n.Index, n.Spans, n.Single), n.Locking.Strength != kv.NoLock)
 		t := x.asks(n.Table, d, scanTrip(n, d, n.reads, n.width))
 		x.reads(d, n == x.replaced)
 		if n.Single && n != x.written {
@@ -555,7 +566,7 @@ func (x *predictor) node(n Node) (sum trip) {
 		if s := scanBelow(n.Input); s != nil && s.Table == n.Table {
 			spans = spansOf(n.Table, s.Index, n.Table.Primary(), s.Spans)
 		}
-		d := x.current(n.Table, n.Table.Primary(), spans, true)
+		d := x.plain(n.Table, x.current(n.Table, n.Table.Primary(), spans, true), n.Locking.Strength != kv.NoLock)
 		if x.follows(n, d) {
 			break
 		}
@@ -569,7 +580,7 @@ func (x *predictor) node(n Node) (sum trip) {
 		}
 		sum = sum.plus(t)
 	case *LookupJoin:
-		d := x.current(n.Table, n.Index, n.Spans, n.Single)
+		d := x.plain(n.Table, x.current(n.Table, n.Index, n.Spans, n.Single), n.Locking.Strength != kv.NoLock || n.Locking.Check && r.Locks)
 		t := x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows*float64(max(len(n.Spans), 1))))
 		x.reads(d, false)
 		if n.Single {
@@ -590,7 +601,7 @@ func (x *predictor) node(n Node) (sum trip) {
 			}
 			return slices.ContainsFunc(n.Stmt.Set, func(s SetColumn) bool { return slices.Contains(fk.Columns, n.Stmt.Table.Columns[s.Ordinal].ID) })
 		}
-		sum = sum.plus(x.checks(n, n.Stmt.Table, nil, refers)).plus(x.changes(n.Stmt.Table, n.Input, moves))
+		sum = sum.plus(x.checks(n, n.Stmt.Table, nil, refers, nil)).plus(x.changes(n.Stmt.Table, n.Input, moves))
 	case *DeleteNode:
 		sum = sum.plus(x.changes(n.Stmt.Table, n.Input, false))
 		var children trip
@@ -602,6 +613,16 @@ func (x *predictor) node(n Node) (sum trip) {
 		sum = sum.plus(children)
 	}
 	return sum
+}
+
+// plain is the distance of rows that are read, with a lock or without. Those of a GLOBAL table are read at the nearest replica, as they are now (route.RO6), unless they are locked,
+// or the transaction has written.
+func (x *predictor) plain(t *catalog.Table, d Distance, locks bool) Distance {
+	if t.Locality.Kind != catalog.Global || locks || x.region.Wrote || d.CommitRounds > 0 {
+		return d
+	}
+	d.Leaseholder, d.Sum, d.Ranges = d.Nearest, d.Nearest, 0
+	return d
 }
 
 // follows reports whether the rows of an index join, which are at a distance, come with their entries.
@@ -659,11 +680,14 @@ func (x *predictor) insert(n *InsertNode) (sum trip) {
 		if inferred := t.Inferred(); inferred != nil && fk.ID == inferred.ID && looksUpParents(n.Input) {
 			return false
 		}
-		return fk.MatchFull || !slices.ContainsFunc(fk.Columns, func(id catalog.ColumnID) bool { return isNull(n.Input, n.Stmt.Source[t.Ordinal(id)]) })
+		return fk.MatchFull || !slices.ContainsFunc(fk.Columns, func(id catalog.ColumnID) bool { return x.isNull(n.Input, n.Stmt.Source[t.Ordinal(id)]) })
 	}
-	far := x.checks(n, t, first, refers).plus(x.writes(t, first))
+	takes := func(ix *catalog.Index) bool { // NULL equals nothing, so a key with one is nobody else's
+		return !slices.ContainsFunc(ix.UserColumns(), func(c catalog.IndexColumn) bool { return x.isNull(n.Input, n.Stmt.Source[t.Ordinal(c.Column)]) })
+	}
+	far := x.checks(n, t, first, refers, takes).plus(x.writes(t, first))
 	if here := x.gatewayHome(t); first == nil && here != nil {
-		near := x.checks(n, t, here, refers).plus(x.writes(t, here)) // if all rows turn out to be homed here
+		near := x.checks(n, t, here, refers, takes).plus(x.writes(t, here)) // if all rows turn out to be homed here
 		far.leastRounds, far.leastMicros = near.leastRounds, near.leastMicros
 	}
 	return sum.plus(far)
@@ -683,11 +707,15 @@ func looksUpParents(n Node) bool {
 }
 
 // isNull reports whether a column is NULL in all rows of a node; zero is one for which an INSERT has no value.
-func isNull(n Node, col ColumnID) bool {
+func (x *predictor) isNull(n Node, col ColumnID) bool {
 	if col == 0 {
 		return true
 	}
 	null := func(e scalar.Expr) bool {
+		if p, ok := e.(*scalar.Placeholder); ok {
+			i := p.Index
+			return i >= 0 && i < len(x.region.Params) && x.region.Params[i].IsNull()
+		}
 		c, ok := e.(*scalar.Const)
 		return ok && c.Value.IsNull()
 	}
@@ -698,7 +726,7 @@ func isNull(n Node, col ColumnID) bool {
 			return false
 		}
 		if c, ok := n.Exprs[i].(*scalar.Column); ok {
-			return isNull(n.Input, c.ID)
+			return x.isNull(n.Input, c.ID)
 		}
 		return null(n.Exprs[i])
 	case *ValuesNode:
@@ -723,8 +751,8 @@ func (x *predictor) gatewayHome(t *catalog.Table) []byte {
 }
 
 // checks is the lookup of the rows that foreign keys refer to, and of keys in other regions than that of the rows, home if it is known (encoded): one round in all. A parent with
-// a home may be near, where it is looked for first.
-func (x *predictor) checks(n Node, t *catalog.Table, home []byte, refers func(*catalog.ForeignKey) bool) (far trip) {
+// a home may be near, where it is looked for first. takes reports whether the rows have a key of an index that others may have; nil: always.
+func (x *predictor) checks(n Node, t *catalog.Table, home []byte, refers func(*catalog.ForeignKey) bool, takes func(*catalog.Index) bool) (far trip) {
 	if x.region.Distance == nil {
 		return trip{}
 	}
@@ -738,6 +766,9 @@ func (x *predictor) checks(n Node, t *catalog.Table, home []byte, refers func(*c
 			continue
 		}
 		d := x.region.Distance(Place{Table: fk.RefTable})
+		if slices.Contains(c.Global, fk.RefTable) && !x.region.Wrote && !x.region.Locks {
+			d.Leaseholder = d.Nearest
+		}
 		ask := x.asks(t, d, onceFar(d.Leaseholder))
 		switch here := x.gatewayHome(t); {
 		case slices.Contains(c.Homed, fk.RefTable):
@@ -749,6 +780,9 @@ func (x *predictor) checks(n Node, t *catalog.Table, home []byte, refers func(*c
 		}
 	}
 	for _, ix := range c.Keys {
+		if takes != nil && !takes(ix) {
+			continue
+		}
 		for _, v := range t.Regions() {
 			elsewhere := []IndexSpan{{Equal: []scalar.Expr{regionConst(t.Column(t.RegionColumn).Type, v)}}}
 			if home != nil && string(x.region.spanPrefix(t, ix, &elsewhere[0])) == string(home) {
@@ -811,9 +845,23 @@ func (x *predictor) writes(t *catalog.Table, first []byte) (far trip) {
 			continue
 		}
 		w := x.asks(t, d, writeTrip(d))
+		w = w.farther(x.waits(t, d))
 		far, x.led = far.farther(w), x.led.farther(w)
 	}
 	return far
+}
+
+// waits is what a commit waits for its timestamp, from when it is sent: in a GLOBAL table until all replicas may have heard of what its range closes (CRDB'22 §6.2),
+// in an externally consistent one until that is certainly in the past (Spanner §4.1.2).
+func (x *predictor) waits(t *catalog.Table, d Distance) (w trip) {
+	if t.Locality.Kind == catalog.Global {
+		w.micros = (d.Leaseholder+d.Farthest)/2 + x.region.Ahead
+	}
+	if t.External || x.region.External {
+		w.micros = max(w.micros, x.region.CommitWait)
+	}
+	w.leastMicros = w.micros
+	return w
 }
 
 // classic is a commit by masters at the leaseholders, with the masters' regions and those of them that are far.

@@ -11,6 +11,7 @@ import (
 	"meridian/kv"
 	"meridian/replica/closedts"
 	"meridian/route"
+	"meridian/sql/catalog"
 	"meridian/sql/opt"
 	"meridian/sql/session/plan"
 	"meridian/sql/sqlstate"
@@ -60,6 +61,10 @@ func (s *Session) predict(ctx context.Context, p *plan.Plan, params []types.Datu
 	}
 	region.Snapshot, region.Validates = s.readsSnapshot(p)
 	region.Present = s.maxAge() < 0
+	region.Wrote, region.Locks = s.state.Wrote(), s.state.Modes().Isolation != kv.Serializable
+	region.Ahead = float64((s.srv.Clock.Lead() + closedts.LeadInterval).Microseconds())
+	region.CommitWait = float64((2 * s.srv.Clock.TrueTime().Epsilon()).Microseconds())
+	region.External = s.tx != nil && s.tx.External() || s.setting(catalog.ExternalConsistency) == "on"
 	region.Gateway, region.Checks, region.Params = s.srv.Region, p.Program.Checks, params
 	return physical.Predict(region), true, nil
 }
