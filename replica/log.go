@@ -311,6 +311,7 @@ func (l *raftLog) truncate(b *engine.Batch, to position) {
 		for i := from; i <= to.index; i++ {
 			b.Delete(keys.RaftLogKey(l.rangeID, i))
 		}
+		b.Freed(keys.Span{Start: keys.RaftLogKey(l.rangeID, from), End: keys.RaftLogKey(l.rangeID, to.index+1)})
 	}
 	b.Put(keys.TruncatedStateKey(l.rangeID), to.append(nil))
 	if n := l.last.index - l.truncated.index; n > 0 {

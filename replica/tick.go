@@ -20,6 +20,8 @@ const (
 	truncateEntries = 256
 	truncateBytes   = 1 << 20
 	logBytesMax     = 64 << 20
+	// fullLogBytesMax is logBytesMax while the disk of a replica is nearly full: a log is as long at all replicas, and they have many.
+	fullLogBytesMax = 4 << 20
 )
 
 // Tick advances raft's time for a replica that is awake: every TickInterval. If the replica is busy, the next call makes up for the tick.
@@ -264,7 +266,11 @@ func (r *Replica) truncateLog() {
 // truncatable is the last entry that no replica needs any more.
 func (r *Replica) truncatable() uint64 {
 	upTo := r.applied.index
-	force := r.raftLog.bytes > logBytesMax
+	most := int64(logBytesMax)
+	if r.o.Engine.DiskFull() || r.o.Store.Full(r.desc.Load()) != 0 {
+		most = fullLogBytesMax
+	}
+	force := r.raftLog.bytes > most
 	r.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
 		if id == uint64(r.replicaID) || force {
 			return

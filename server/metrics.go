@@ -302,6 +302,9 @@ func (e *emitter) troubled(n *Node) {
 	e.gauge("ranges_unavailable", "Ranges without a majority of live voters, of those that this node counts.", float64(unavailable))
 }
 
+// StoreMetrics are the counters of the node's store.
+func (n *Node) StoreMetrics() engine.Metrics { return n.engine.Metrics() }
+
 // LeaderMetrics count requests at the ranges whose lease this node has.
 func (n *Node) LeaderMetrics() *leader.Metrics { return n.leader.Metrics }
 

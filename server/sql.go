@@ -115,7 +115,7 @@ func (n *Node) startSQL(ctx context.Context, id identity) error {
 
 // pressed reports whether the disk of some live node is nearly full.
 func (n *Node) pressed() bool {
-	if n.engine.DiskFull() {
+	if n.engine.Pressed() {
 		return true
 	}
 	for _, e := range n.cluster.Nodes() {

@@ -333,6 +333,33 @@ func (r *Registry) Cancel(ctx context.Context, id ID) error {
 	return err
 }
 
+// Hasten lets f change the jobs of a type that begin later than at a time: when they begin, and what they do. f reports whether it has changed the job.
+func (r *Registry) Hasten(ctx context.Context, typ string, at time.Time, f func(*Record) bool) (n int, err error) {
+	all, err := r.List(ctx)
+	if err != nil {
+		return 0, err
+	}
+	errNone := errors.New("job: nothing to change")
+	for _, rec := range all {
+		if rec.Later != nil || rec.Type != typ || rec.Status != Pending || rec.After <= at.UnixNano() {
+			continue
+		}
+		_, err := r.change(ctx, rec.ID, func(now *Record) error {
+			if now.Status != Pending || now.Claim.Expires != 0 || !f(now) {
+				return errNone
+			}
+			return nil
+		})
+		switch {
+		case err == nil:
+			n++
+		case !errors.Is(err, errNone) && !errors.Is(err, ErrNotFound):
+			return n, err
+		}
+	}
+	return n, nil
+}
+
 // CancelIfFailing is Cancel of a job whose last attempt has failed; it leaves others alone.
 func (r *Registry) CancelIfFailing(ctx context.Context, id ID) error {
 	v, err := r.o.DB.Get(ctx, jobKey(id))
@@ -513,7 +540,16 @@ type Run struct {
 }
 
 // Payload decodes the description of the work.
-func (x *Run) Payload(into any) error { return json.Unmarshal(x.Job.Payload, into) }
+func (x *Run) Payload(into any) error { return x.Job.Describes(into) }
+
+// Describes decodes the description of the work, and Describe replaces it.
+func (rec *Record) Describes(into any) error { return json.Unmarshal(rec.Payload, into) }
+
+// Describe is the opposite of Describes.
+func (rec *Record) Describe(work any) (err error) {
+	rec.Payload, err = json.Marshal(work)
+	return err
+}
 
 // Progress decodes the last checkpoint; into stays as it is if there was none.
 func (x *Run) Progress(into any) error {

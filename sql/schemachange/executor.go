@@ -118,6 +118,9 @@ func New(o Options) *Executor {
 	}
 	e := &Executor{o: o}
 	e.registerJobs()
+	if o.Pressed != nil && o.Jobs != nil {
+		o.Host.Group.Go(e.watchPressure)
+	}
 	return e
 }
 

@@ -17,6 +17,8 @@ type Batch struct {
 	repr *pebble.Batch // lent to ApplyRepr
 	wait func()        // from CommitNoSyncWait to SyncWait, if the disk is slow
 	end  uint64        // the store's position after it, once it is committed
+	// freed are the spans in which it deletes all (engine.EN7).
+	freed []keys.Span
 }
 
 // NewBatch makes a batch that can only be written; it is the cheaper kind.
@@ -37,7 +39,8 @@ func (e *Engine) wrap(pb *pebble.Batch) *Batch {
 // Close releases the batch, whether committed or not. After CommitNoSyncWait, call SyncWait first.
 func (b *Batch) Close() error {
 	err := b.b.Close()
-	b.b = nil
+	clear(b.freed)
+	b.b, b.freed = nil, b.freed[:0]
 	b.e.batches.Put(b)
 	return err
 }
@@ -116,6 +119,7 @@ func (b *Batch) ClearSpan(s keys.Span) {
 	copy(op.Value, stop)
 	op.Value[len(stop)] = 0
 	must(op.Finish())
+	b.Freed(keys.Span{Start: start, End: stop})
 }
 
 // PutRaw sets an entry by its engine key, as RawKey gave it; for copying ranges between stores.
@@ -160,6 +164,7 @@ func (b *Batch) ApplyRepr(repr []byte) error {
 	if err := b.repr.SetRepr(repr); err != nil {
 		return err
 	}
+	b.freedBy(repr)
 	return b.b.Apply(b.repr, nil)
 }
 
@@ -191,6 +196,7 @@ func (b *Batch) ApplyReprOf(repr []byte, keep func(k keys.Key) bool) error {
 		case pebble.InternalKeyKindSingleDelete:
 			err = b.b.SingleDelete(raw, nil)
 		case pebble.InternalKeyKindRangeDelete:
+			b.Freed(keys.Span{Start: raw[:len(raw)-1], End: value[:len(value)-1]})
 			err = b.b.DeleteRange(raw, value, nil)
 		default:
 			err = fmt.Errorf("engine: a change of kind %s in a batch", kind)
@@ -206,6 +212,7 @@ func (b *Batch) Apply(o *Batch) error {
 	if o.b.Empty() {
 		return nil
 	}
+	b.freed = append(b.freed, o.freed...)
 	return b.b.Apply(o.b, nil)
 }
 
@@ -228,6 +235,7 @@ func (b *Batch) Commit(sync bool) (err error) {
 		return b.e.fail(err)
 	}
 	b.end = b.e.ended(b.b, before)
+	b.free()
 	if err := b.e.Failure(); err != nil {
 		return err
 	}
@@ -252,7 +260,15 @@ func (b *Batch) CommitNoSyncWait() (err error) {
 		return b.e.fail(err)
 	}
 	b.end = b.e.ended(b.b, before)
+	b.free()
 	return b.e.Failure()
+}
+
+// free remembers what the batch, which is committed, has deleted.
+func (b *Batch) free() {
+	if len(b.freed) > 0 && b.e.opts.ReserveBytes > 0 {
+		b.e.space.freed.add(b.freed)
+	}
 }
 
 // SyncWait returns when the batch is durable. An error is as in Commit.

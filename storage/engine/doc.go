@@ -50,6 +50,10 @@
 //	    is refused until one succeeds. If memory is full of memtables that can't be flushed, so that no commit ends for 20 s, the store
 //	    fails as in engine.EN3.
 //
+//	engine.EN7 (I9): the space of what batches cleared is free soon while there is little: less than twice the reserve, or less than the reserve in the last
+//	    ten minutes. The spans are remembered when a batch is committed, and compacted if they have much and the disk has room for the tables that this writes; before a disk counts as
+//	    nearly full, too (reclaim.go). Otherwise a compaction comes when tables overlap, which those of new rows and of cleared ones may never do.
+//
 //	engine.EN6 (version.CV1, version.CV3): a binary that is too old or too new for a store refuses it before it writes anything. The marker says by which version
 //	    the store's node acts, and below which one it has promised not to go back (version.go); both only grow.
 //

@@ -82,6 +82,7 @@ type Engine struct {
 	slow  host.SlowDisk // nil for disks that are not simulated
 	opts  Options
 	log   *slog.Logger
+	clock host.Clock
 	lock  *pebble.Lock
 	group *host.Group
 
@@ -127,8 +128,10 @@ func Open(h *host.Host, dir string, o Options) (*Engine, error) {
 	e.slow, _ = h.FS.(host.SlowDisk)
 	if o.ReserveBytes > 0 {
 		e.space.every, e.space.wake = o.ReserveBytes/looksPerReserve, make(chan struct{}, 1)
+		e.space.freed.wanted = make(chan struct{}, 1)
 		e.fs = &meteredFS{h.FS, &e.space}
 	}
+	e.clock = h.Clock
 	e.fs = &tableFS{e.fs, &e.space, h.Clock, e.group}
 	e.fs = &manifestFS{e.fs, &e.marker.manifest}
 	if e.log == nil {

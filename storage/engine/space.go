@@ -35,6 +35,11 @@ type space struct {
 	every        int64
 	wake         chan struct{}
 
+	low       atomic.Bool  // engine.EN7
+	fullAt    atomic.Int64 // when the disk was last seen nearly full, by the host's monotonic clock; zero: never
+	freed     freed
+	reclaimed atomic.Int64
+
 	flush, compaction refusal     // engine.EN5
 	pause             atomic.Bool // the next table waits
 }
@@ -106,6 +111,7 @@ func (e *Engine) watchDisk(clk host.Clock) {
 		return
 	}
 	e.checkDisk()
+	e.watchFreed(clk)
 	e.group.Go(func(ctx context.Context) {
 		for clk.Sleep(ctx, diskCheckEvery) == nil {
 			e.checkDisk()
@@ -131,6 +137,15 @@ func (e *Engine) watchDisk(clk host.Clock) {
 
 // DiskFull reports that less than the reserve is free (engine.EN2), or that the disk has refused a table (engine.EN5): no new data.
 func (e *Engine) DiskFull() bool { return e.space.full.Load() || e.space.refused() }
+
+// pressedFor is how long a disk counts as one that runs full after it was nearly full: each compaction may free enough for a moment.
+const pressedFor = 10 * time.Minute
+
+// Pressed reports that the disk is nearly full, or was so in the last minutes: what is deleted should be gone soon.
+func (e *Engine) Pressed() bool {
+	at := e.space.fullAt.Load()
+	return e.DiskFull() || at != 0 && e.clock.Monotonic()-time.Duration(at) < pressedFor
+}
 
 // DiskScarce reports that most of the reserve is gone too: deletions of rows, which need space before they free some, have to
 // wait until something else has freed it.
@@ -185,7 +200,14 @@ func (e *Engine) checkDisk() {
 	unflushed := min(e.db.Metrics().WAL.Size, 4*e.opts.MemTableBytes)
 	free := u.AvailBytes - min(u.AvailBytes, unflushed)
 	full, scarce := free < reserve, free < reserve/scarceShare
+	if full && !e.space.full.Load() && free >= reserve/4*3 && e.space.freed.first() {
+		full = false
+	}
 	e.space.scarce.Store(scarce)
+	e.space.low.Store(free < lowShare*reserve)
+	if full {
+		e.space.fullAt.Store(int64(max(e.clock.Monotonic(), 1)))
+	}
 	if e.space.full.Swap(full) != full {
 		if full {
 			e.log.Error("store: disk almost full, new data is refused; free space by TRUNCATE, DROP TABLE or DELETE, or add some", "dir", e.dir, "free_bytes", u.AvailBytes,
