@@ -327,11 +327,19 @@ func (c *Client) recall(ctx context.Context, k keys.Key, n Name) (l Learned, err
 // stale is how old an option is before others than its gateway finish its transaction: as long as the leader protocol waits for a heartbeat.
 const stale = commit.Expiry
 
+// clearAsks is for how long an option has stood in the way when its gateway is asked about it, and again. Chosen by us.
+const clearAsks = time.Second
+
 // clear returns when an option that stood in the way does not any more, which it takes care of once that is old enough.
 func (c *Client) clear(ctx context.Context, b blocker) error {
+	asks := c.o.Clock.Now().Add(clearAsks) // nobody who is in a hurry waits for another gateway's answer each time
 	for pause := 4 * firstPause; ; pause = min(2*pause, lastPause) {
-		if c.abandoned(ctx, b.option) {
+		now := c.o.Clock.Now()
+		if b.option.At.Add(stale).LessEq(now) || asks.LessEq(now) && c.abandoned(ctx, b.option) {
 			return c.finishDangling(ctx, b)
+		}
+		if asks.LessEq(now) {
+			asks = now.Add(clearAsks)
 		}
 		if err := c.pause(ctx, pause); err != nil {
 			return err
