@@ -22,6 +22,8 @@ type CeilingStore interface {
 const (
 	// ceilingEvery is the time between two reads of the ceiling, ceilingValid how long a node goes by one, from the beginning of the read.
 	ceilingEvery = time.Second
+	// ceilingFirst is the pause between two tries of a node that has not read the ceiling yet.
+	ceilingFirst = 10 * time.Millisecond
 	ceilingValid = 5 * time.Second
 	// ceilingStep is of what a ceiling is a multiple.
 	ceilingStep = time.Millisecond
@@ -130,17 +132,26 @@ type ceiling struct {
 }
 
 // StartCeiling begins to read the cluster's ceiling, and to change it if active says that all nodes go by it. Call it once; until the first read the
-// clock is strict (clock.Clock.Await).
-func (c *Cluster) StartCeiling(store CeilingStore, active func() bool) {
+// clock is strict (clock.Clock.Await). known is closed then.
+func (c *Cluster) StartCeiling(store CeilingStore, active func() bool) (known <-chan struct{}) {
+	first := make(chan struct{})
 	c.o.Host.Group.Go(func(ctx context.Context) {
 		k := &ceiling{from: c.o.Host.Clock.Monotonic()}
-		for {
-			changed := c.keepCeiling(ctx, store, k, active)
-			if ctx.Err() != nil || !changed && c.o.Host.Clock.Sleep(ctx, ceilingEvery) != nil {
+		for told := false; ; {
+			changed, pause := c.keepCeiling(ctx, store, k, active), ceilingEvery
+			switch {
+			case !k.read:
+				pause = ceilingFirst // commits wait for this node's epsilon until then
+			case !told:
+				told = true
+				close(first)
+			}
+			if ctx.Err() != nil || !changed && c.o.Host.Clock.Sleep(ctx, pause) != nil {
 				return
 			}
 		}
 	})
+	return first
 }
 
 // keepCeiling reads the ceiling once, and reports whether it has changed it.

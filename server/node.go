@@ -301,7 +301,12 @@ func (n *Node) serve(ctx context.Context, id identity) error {
 		return err
 	}
 	n.store.Store(store)
-	n.cluster.StartCeiling(ceilingStore{n.db}, func() bool { return n.version.Active(version.Ceilings) })
+	known := n.cluster.StartCeiling(ceilingStore{n.db}, func() bool { return n.version.Active(version.Ceilings) })
+	select {
+	case <-known: // else its first commits would wait for its epsilon
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if err := n.upgrade.Register(ctx); err != nil { // before it acts as a member (upgrade.UP2)
 		return err
 	}
