@@ -428,7 +428,7 @@ func TestAutomatic(t *testing.T) {
 		f.want(1, "0.1")
 		f.kill(2)
 		boot(2, next)
-		time.Sleep(4 * upgrade.AutomaticEvery)
+		time.Sleep(6 * upgrade.AutomaticEvery) // a step each for the versions between
 		f.want(1, "0.2")
 		f.want(2, "0.2")
 	})
