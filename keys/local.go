@@ -272,6 +272,24 @@ func DecodeStorePeerKey(k Key) (uint32, error) {
 // StorePeerSpan has the keys of StorePeerKey.
 func StorePeerSpan() Span { return Span{Start: StoreKey("peer/"), End: StoreKey("peer0")} }
 
+// SupportKey holds what this node has withdrawn of its support for another one.
+func SupportKey[N ~uint32](node N) Key {
+	return encoding.AppendUint32Fixed(StoreKey("support/"), uint32(node))
+}
+
+// DecodeSupportKey gives the node of a SupportKey.
+func DecodeSupportKey(k Key) (uint32, error) {
+	prefix := StoreKey("support/")
+	if !bytes.HasPrefix(k, prefix) || len(k) != len(prefix)+4 {
+		return 0, ErrMalformed
+	}
+	node, _, err := encoding.DecodeUint32Fixed(k[len(prefix):])
+	return node, err
+}
+
+// SupportSpan has the keys of SupportKey.
+func SupportSpan() Span { return Span{Start: StoreKey("support/"), End: StoreKey("support0")} }
+
 // StoreProbeKey never has a value; its removal shows the number that the next change of the store gets.
 func StoreProbeKey() Key { return StoreKey("probe") }
 
