@@ -136,6 +136,9 @@ func (s *Store) wakeOrphans() {
 			r.WakeForLive()
 			return true
 		}
+		if s.o.Support != nil && s.o.Support.Incarnation() != 0 {
+			return true // watchSupport
+		}
 		d, ok := dead[node]
 		if !ok {
 			incarnation, _ := s.o.Liveness.Incarnation(node)
@@ -147,6 +150,24 @@ func (s *Store) wakeOrphans() {
 		}
 		return true
 	})
+}
+
+// watchSupport has replicas elect another leader as soon as theirs is known to be gone.
+func (s *Store) watchSupport(ctx context.Context) {
+	for {
+		changed := s.o.Support.Changed()
+		s.Replicas(func(r *replica.Replica) bool {
+			if node, down := r.LeaderDown(); down {
+				r.LeaderDied(node)
+			}
+			return ctx.Err() == nil
+		})
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Fatal stops the store: the node has to be told, once.

@@ -49,8 +49,10 @@ type Options struct {
 	Engine   *engine.Engine
 	Network  Network // nil: a cluster of one node
 	Liveness lease.NodeLiveness
-	NodeID   kv.NodeID
-	StoreID  kv.StoreID
+	// Support is what Supported leases go by; nil: there are none.
+	Support lease.Support
+	NodeID  kv.NodeID
+	StoreID kv.StoreID
 	// StartedAt is the node's clock when its process began, as the process tells other nodes; zero: when the store is opened. All that an
 	// earlier process of the node has read off its clock is before (lease.RL6).
 	StartedAt clock.Timestamp
@@ -205,7 +207,7 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	s.replica = replica.Options{
-		Host: o.Host, Clock: o.Clock, Engine: o.Engine, Liveness: o.Liveness, Store: s, Metrics: &s.Metrics.Metrics,
+		Host: o.Host, Clock: o.Clock, Engine: o.Engine, Liveness: o.Liveness, Support: o.Support, Store: s, Metrics: &s.Metrics.Metrics,
 		Node: o.NodeID, StoreID: o.StoreID, Version: o.Version, StartedAt: o.StartedAt, Leaving: s.leaving, ClosedLag: s.o.ClosedLag,
 	}
 	if err := s.recover(); err != nil {
@@ -228,6 +230,9 @@ func Open(o Options) (*Store, error) {
 	}
 	s.group.Go(s.syncLoop)
 	s.group.Go(s.tickLoop)
+	if o.Support != nil {
+		s.group.Go(s.watchSupport)
+	}
 	if s.o.Starts == nil {
 		s.ranges.Range(func(_, v any) bool {
 			begin(v.(*entry).r)

@@ -10,6 +10,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/replica/lease"
+	"meridian/support"
 )
 
 // leaseState is the lease as requests see it. It is replaced, never changed.
@@ -23,8 +24,38 @@ type leaseState struct {
 func (r *Replica) newLeaseState(l lease.Lease) *leaseState {
 	s := &leaseState{Lease: l}
 	s.held = !l.IsZero() && l.Holder.Replica == r.replicaID && l.Holder.Node == r.o.Node
-	s.stale = s.held && l.ProposedAt.Less(r.o.StartedAt)
+	if l.Kind == lease.Supported {
+		s.stale = s.held && r.o.Support.Earlier(l.Incarnation)
+	} else {
+		s.stale = s.held && l.ProposedAt.Less(r.o.StartedAt)
+	}
 	return s
+}
+
+// covered is until when a Supported lease may be used, as far as was known when it was computed. More may be known since, never less: what a node has promised it keeps.
+type covered struct {
+	lease *leaseState
+	desc  *kv.RangeDescriptor
+	until time.Duration // by the monotonic clock
+	end   clock.Timestamp
+}
+
+// cover is the end of the timestamps that a Supported lease covers, if it may be used now; zero: it may not.
+func (r *Replica) cover(s *leaseState) clock.Timestamp {
+	now := r.o.Clock.Physical().Monotonic()
+	d := r.desc.Load()
+	c := r.covered.Load()
+	if c == nil || c.lease != s || c.desc != d || now >= c.until {
+		if d == nil {
+			return clock.Timestamp{}
+		}
+		c = &covered{lease: s, desc: d}
+		if c.until, c.end = r.o.Support.Held(d, s.Incarnation); now >= c.until {
+			return clock.Timestamp{}
+		}
+		r.covered.Store(c)
+	}
+	return c.end
 }
 
 // CheckLease reports whether this replica may serve requests at a timestamp now, and under which lease sequence.
@@ -39,7 +70,12 @@ func (r *Replica) CheckLease(at clock.Timestamp) (sequence uint64, ok bool) {
 		return s.Sequence, false
 	}
 	end := s.Expiration
-	if s.Kind == lease.Liveness {
+	switch s.Kind {
+	case lease.Supported:
+		// Before a machine goes on that has slept, its monotonic clock shows nothing of that (I3).
+		end = r.cover(s)
+		return s.Sequence, (at.Less(end) || s.Ahead != 0 && !end.IsZero() && at.Less(end.Add(s.Ahead))) && r.o.Clock.Wall().UnixNano() < end.Wall
+	case lease.Liveness:
 		incarnation, expiration := r.o.Liveness.Self()
 		if incarnation != s.Incarnation {
 			return s.Sequence, false
@@ -62,6 +98,13 @@ func (r *Replica) good(s *leaseState, now clock.Timestamp) bool {
 		return false
 	case s.Kind == lease.Expiration:
 		return now.LessEq(s.Expiration)
+	case s.Kind == lease.Supported:
+		d := r.desc.Load()
+		if d == nil || s.held && s.stale {
+			return !s.stale
+		}
+		_, over := r.o.Support.Over(d, s.Holder.Node, s.Incarnation)
+		return !over && (s.held || !r.o.Support.Gone(d, s.Holder.Node))
 	default:
 		return r.o.Liveness.IsLive(s.Holder.Node, s.Incarnation, now)
 	}
@@ -147,7 +190,7 @@ func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence
 			}
 		case leader == 0:
 			r.Wake()
-		case r.wantsLiveness() && r.isDead(kv.NodeID(r.leaderAt.Load())):
+		case r.leaderDown():
 			r.LeaderDied(kv.NodeID(r.leaderAt.Load()))
 		default:
 			if e := r.notLeaseholder().(*kv.NotLeaseholderError); e.Leaseholder.Node != 0 {
@@ -164,6 +207,14 @@ func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence
 			return 0, err
 		}
 	}
+}
+
+// supportFor is the incarnation of a node for a lease that it is given, and whether it has this node's support; zero: leases are not Supported.
+func (r *Replica) supportFor(to kv.NodeID) (incarnation uint64, supported bool) {
+	if !r.supports() {
+		return 0, false
+	}
+	return r.o.Support.Of(to)
 }
 
 // transfers reports whether the lease is being given to another replica.
@@ -185,16 +236,29 @@ func (r *Replica) leaving() bool {
 
 func errLeaving() error { return &kv.UnavailableError{Reason: "the node is stopping"} }
 
-// awaitsHeartbeat reports whether the lease can't be used, or followed, only because the node has to write its liveness record first: it is about
+// incarnation is this node's for leases of a kind; zero: it has none.
+func (r *Replica) incarnation(k lease.Kind) uint64 {
+	if k == lease.Supported {
+		return r.o.Support.Incarnation()
+	}
+	incarnation, _ := r.o.Liveness.Self()
+	return incarnation
+}
+
+// supports reports whether new leases are Supported.
+func (r *Replica) supports() bool { return r.o.Support != nil && r.o.Support.Incarnation() != 0 }
+
+// awaitsHeartbeat reports whether the lease can't be used, or followed, only because the node has to write its liveness record first, or lacks the support of others: it is about
 // to expire, or the node has just started.
 //
 // lease.RL4 (I3): a Liveness lease of an earlier process of this node is over when the record is, and this process writes that only then
-// (cluster.L2). Until then no lease follows, of whatever kind: that process may have served reads up to the record's end.
+// (cluster.L2). Until then no lease follows, of whatever kind: that process may have served reads up to the record's end. A Supported lease of an earlier
+// process is over when this one has an incarnation (support.SU4).
 func (r *Replica) awaitsHeartbeat(s *leaseState) bool {
-	if !s.held || s.Kind != lease.Liveness {
+	if !s.held || s.Kind == lease.Expiration {
 		return false
 	}
-	incarnation, _ := r.o.Liveness.Self()
+	incarnation := r.incarnation(s.Kind)
 	if s.stale {
 		return incarnation == 0
 	}
@@ -204,7 +268,11 @@ func (r *Replica) awaitsHeartbeat(s *leaseState) bool {
 // asksAhead reports whether the lease does not reach a timestamp however often it is extended, and has the next extension say so
 // (lease.RL5).
 func (r *Replica) asksAhead(s *leaseState, at, now clock.Timestamp) bool {
-	beyond := at.Time().Sub(now.Add(farthest).Time())
+	reach := farthest
+	if s.Kind == lease.Supported {
+		reach = support.Reach
+	}
+	beyond := at.Time().Sub(now.Add(reach).Time())
 	if beyond <= s.Ahead || !r.extends(s, now) {
 		return false
 	}
@@ -222,9 +290,8 @@ func (r *Replica) extends(s *leaseState, now clock.Timestamp) bool {
 	if !s.held || s.stale || s.revoked {
 		return false
 	}
-	if s.Kind == lease.Liveness {
-		incarnation, _ := r.o.Liveness.Self()
-		return incarnation == s.Incarnation
+	if s.Kind != lease.Expiration {
+		return r.incarnation(s.Kind) == s.Incarnation
 	}
 	return now.LessEq(s.Expiration)
 }
@@ -280,7 +347,17 @@ func (r *Replica) requestLease(ctx context.Context, prev leaseState) error {
 		if r.good(&prev, now) {
 			return r.notLeaseholder()
 		}
-		if prev.Kind == lease.Liveness {
+		switch prev.Kind {
+		case lease.Supported:
+			// lease.RL7 (I5): what the holder may have served is below the end that those tell who have withdrawn.
+			ctx, cancel := r.o.Host.Clock.WithTimeout(ctx, withdrawPatience)
+			end, err := r.o.Support.Await(ctx, r.desc.Load(), prev.Holder.Node, prev.Incarnation)
+			cancel()
+			if err != nil {
+				return &kv.UnavailableError{Reason: "no majority of the range's nodes has withdrawn its support for the previous leaseholder"}
+			}
+			now = r.o.Clock.Now().Forward(end.Next())
+		case lease.Liveness:
 			// lease.RL2 (I5): once the incarnation is incremented, the old holder's leases are over for good. The record
 			// could only be incremented after its expiration, by a clock that is at most the maximum offset ahead of
 			// the holder's, and the holder stopped that long before its expiration.
@@ -306,6 +383,14 @@ func (r *Replica) nextLease(prev *leaseState, self kv.ReplicaDescriptor, now clo
 	extends := r.extends(prev, now)
 	if extends {
 		l.Ahead = max(prev.Ahead, time.Duration(r.aheadAsked.Swap(0)))
+	}
+	if r.supports() {
+		// lease.RL7 (I5): another incarnation is another lease: whoever takes the lease because the earlier one is over is told that it is not the current one.
+		l.Kind, l.Incarnation = lease.Supported, r.o.Support.Incarnation()
+		if extends && prev.Kind == lease.Supported && prev.Incarnation == l.Incarnation {
+			l.Sequence, l.Start = prev.Sequence, prev.Start
+		}
+		return l
 	}
 	if incarnation, _ := r.o.Liveness.Self(); incarnation != 0 && r.wantsLiveness() {
 		l.Kind, l.Incarnation = lease.Liveness, incarnation
@@ -406,6 +491,9 @@ func (r *Replica) proposeInternal(ctx context.Context, c *Command) error {
 	return r.await(ctx, c, p)
 }
 
+// withdrawPatience is how long a leader waits for the others to withdraw from a leaseholder before it tries again.
+const withdrawPatience = 2 * time.Second
+
 // A transfer waits a second at most for the target's log.
 const (
 	transferTries = 200
@@ -449,7 +537,13 @@ func (r *Replica) TransferLease(ctx context.Context, to kv.NodeID) error {
 	next := lease.Lease{Holder: target, Sequence: cur.Sequence + 1}
 	started, beats := r.o.Liveness.Process(to)
 	// A target that has just started can't use the incarnation of its earlier process, and has no other yet.
-	if incarnation, expiration := r.o.Liveness.Incarnation(to); incarnation != 0 && beats && r.wantsLiveness() {
+	if incarnation, supported := r.supportFor(to); incarnation != 0 {
+		if !supported {
+			r.release()
+			return &kv.UnavailableError{Reason: "lease transfer: the target is not live"}
+		}
+		next.Kind, next.Incarnation = lease.Supported, incarnation
+	} else if incarnation, expiration := r.o.Liveness.Incarnation(to); incarnation != 0 && beats && r.wantsLiveness() {
 		if expiration.LessEq(r.o.Clock.Now()) {
 			r.release()
 			return &kv.UnavailableError{Reason: "lease transfer: the target is not live"}

@@ -563,8 +563,7 @@ func (r *Replica) receive(m *Message) {
 			return
 		}
 	}
-	if (typ == raftpb.MsgPreVote || typ == raftpb.MsgVote) && r.desc.Load() != nil && r.wantsLiveness() &&
-		r.isDead(kv.NodeID(r.leaderAt.Load())) {
+	if (typ == raftpb.MsgPreVote || typ == raftpb.MsgVote) && r.desc.Load() != nil && r.leaderDown() {
 		_ = r.raft.ForgetLeader() // or the vote would have to wait for an election timeout
 	}
 	if typ == raftpb.MsgApp && m.Raft.GetIndex() < r.raftLog.last.index {
@@ -648,4 +647,7 @@ func (r *Replica) leaderChanged(s *raft.SoftState) {
 	}
 	r.busyAt = r.ticks
 	r.reproposeAll(0)
+	if l := r.leaseNow.Load(); s.Lead == uint64(r.replicaID) && r.supports() && !l.held && !r.good(l, r.o.Clock.Now()) {
+		_, _ = r.startAcquiring() // at once: requests wait
+	}
 }

@@ -32,6 +32,7 @@ const (
 	heartbeatTicks = 3
 	retryTicks     = 8  // a proposal not applied by then is proposed again
 	quiesceTicks   = 12 // idle for so long, a range falls asleep
+	succeedTicks   = 4  // for the election of one voter in place of a leader that is gone: two of the longest round trips
 	slowTicks      = 8  // a leader whose disk takes longer lets a faster one lead
 
 	// expirationLength of Expiration leases, and when before its end a lease is extended.
@@ -120,10 +121,12 @@ type Options struct {
 	Clock    *clock.Clock
 	Engine   *engine.Engine
 	Liveness lease.NodeLiveness
-	Store    Store
-	Metrics  *Metrics
-	Node     kv.NodeID
-	StoreID  kv.StoreID
+	// Support is what Supported leases go by; nil: there are none.
+	Support lease.Support
+	Store   Store
+	Metrics *Metrics
+	Node    kv.NodeID
+	StoreID kv.StoreID
 	// Version is the version that the node acts by.
 	Version *version.Handle
 	// StartedAt is the node's clock when it started: leases proposed before are not used.
@@ -163,6 +166,7 @@ type Replica struct {
 
 	desc      atomic.Pointer[kv.RangeDescriptor]
 	leaseNow  atomic.Pointer[leaseState]
+	covered   atomic.Pointer[covered]
 	statsNow  atomic.Pointer[Stats]
 	threshold atomic.Pointer[clock.Timestamp]
 	sealNow   atomic.Pointer[seal] // nil: the range has always been of the leader protocol
@@ -212,6 +216,7 @@ type Replica struct {
 	lettingGo    bool // of the lease, because of the disk (letGo)
 	// nextLeaseTry is the tick before which the raft leader does not request a lease without a holder again.
 	nextLeaseTry int64
+	orphan       orphan
 	// rival is a voter that has just asked for a pre-vote, to which this one yields; yieldUntil is the tick until which one does
 	// (replica.R7).
 	rival      uint64

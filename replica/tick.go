@@ -52,6 +52,9 @@ func (r *Replica) Tick() bool {
 		return false
 	}
 	r.sendLazy()
+	if r.orphan.of != 0 {
+		r.succeed()
+	}
 	r.tickUnled()
 	r.reproposeAll(retryTicks)
 	if r.stuck() != 0 {
@@ -108,9 +111,9 @@ func (r *Replica) tickLeader() {
 	if r.letGo(s) {
 		return
 	}
-	if r.ticks >= r.nextLeaseTry && !r.transferring && !r.awaitsHeartbeat(s) &&
-		(s.held && (s.stale || s.revoked) || !r.good(s, r.o.Clock.Now())) {
-		// The lease has no holder: take it before the first request needs it, which makes failover faster.
+	if r.ticks >= r.nextLeaseTry && !r.transferring && (r.outdated() || !r.awaitsHeartbeat(s) &&
+		(s.held && (s.stale || s.revoked) || !r.good(s, r.o.Clock.Now()))) {
+		// The lease has no holder: take it before the first request needs it, which makes failover faster. Or it has become weak.
 		r.nextLeaseTry = r.ticks + electionTicks/2
 		if self, ok := r.replicaOf(r.replicaID); ok && mayHold(self) {
 			_, _ = r.startAcquiring()
@@ -304,11 +307,23 @@ func (r *Replica) isDead(n kv.NodeID) bool {
 	return incarnation != 0 && !r.o.Liveness.IsLive(n, incarnation, r.o.Clock.Now())
 }
 
+// leaderDown reports whether the raft leader's node is known to be gone.
+func (r *Replica) leaderDown() bool {
+	node := kv.NodeID(r.leaderAt.Load())
+	if node == 0 || node == r.o.Node {
+		return false
+	}
+	if r.supports() {
+		return r.o.Support.Down(r.desc.Load(), node)
+	}
+	return r.wantsLiveness() && r.isDead(node)
+}
+
 // mayQuiesce reports whether nothing is going on, so that the range may sleep: an idle range costs nothing. Ranges
 // with Expiration leases renew them through the log and stay awake.
 func (r *Replica) mayQuiesce() bool {
 	s := r.leaseNow.Load()
-	if !s.held || s.revoked || s.Kind != lease.Liveness || len(r.proposals) > 0 || len(r.appends) > 0 || len(r.sending) > 0 || len(r.lazy) > 0 {
+	if !s.held || s.revoked || s.Kind == lease.Expiration || len(r.proposals) > 0 || len(r.appends) > 0 || len(r.sending) > 0 || len(r.lazy) > 0 {
 		return false
 	}
 	if r.exposed() {
@@ -336,9 +351,36 @@ func (r *Replica) mayQuiesce() bool {
 	return all
 }
 
+// outdated reports whether this replica should replace its own lease: it is of another kind than new ones are, or of an incarnation that a voter supports no more, and
+// would end if another voter failed.
+func (r *Replica) outdated() bool {
+	s := r.leaseNow.Load()
+	if !s.held || s.stale || s.revoked || !r.supports() {
+		return false
+	}
+	current := r.o.Support.Incarnation()
+	if s.Kind == lease.Supported && s.Incarnation == current {
+		return false
+	}
+	until, _ := r.o.Support.Held(r.desc.Load(), current)
+	return r.o.Clock.Physical().Monotonic() < until
+}
+
+// LeaderDown reports whether the raft leader is on a node that is known to be gone, and which that is.
+func (r *Replica) LeaderDown() (node kv.NodeID, down bool) {
+	if r.gone.Load() || r.desc.Load() == nil {
+		return 0, false
+	}
+	return kv.NodeID(r.leaderAt.Load()), r.leaderDown()
+}
+
 // WakeForLive wakes a leader that sleeps although some replicas lack part of the log, because their nodes were dead, as soon as one of
-// these nodes is live: its replica may be asleep too, and would not ask.
+// these nodes is live: its replica may be asleep too, and would not ask. It also wakes one whose lease has to be replaced.
 func (r *Replica) WakeForLive() {
+	if r.quiesced.Load() && r.outdated() {
+		r.Wake()
+		return
+	}
 	if nodes := r.without.Load(); nodes != nil && r.quiesced.Load() && slices.ContainsFunc(*nodes, r.isLive) {
 		r.Wake()
 	}
@@ -403,22 +445,60 @@ func (r *Replica) Wake() {
 func (r *Replica) LeaderDied(node kv.NodeID) {
 	r.hold()
 	defer r.release()
-	d := r.desc.Load()
-	if r.gone.Load() || r.barred.Load() || d == nil || kv.NodeID(r.leaderAt.Load()) != node || r.leader.Load() == uint64(r.replicaID) {
+	if r.gone.Load() || r.barred.Load() || r.desc.Load() == nil || kv.NodeID(r.leaderAt.Load()) != node || r.leader.Load() == uint64(r.replicaID) {
 		return
 	}
 	r.wake()
 	_ = r.raft.ForgetLeader()
-	for _, p := range d.Replicas {
-		if p.Node == node || !mayHold(p) || !r.isLive(p.Node) {
-			continue
-		}
-		if p.Replica == r.replicaID {
-			_ = r.raft.Campaign()
-		}
-		break
-	}
+	r.orphan = orphan{of: node, since: r.ticks}
+	r.succeed()
 	r.process(false)
+}
+
+// orphan is the state of a replica whose raft leader's node is gone.
+type orphan struct {
+	of    kv.NodeID // zero: it is not in that state
+	since int64     // tick
+	tries int64
+}
+
+// succeed has one voter stand for election in place of a leader that is gone; each in its turn, if those before it have not been elected.
+//
+// A majority of the voters say that the leader's node is gone, so nobody has to be asked whether there is still one: the round of pre-votes is left out. Whether the lease is over is another
+// question (lease.RL7).
+func (r *Replica) succeed() {
+	if r.leader.Load() != 0 && kv.NodeID(r.leaderAt.Load()) != r.orphan.of {
+		r.orphan = orphan{}
+		return
+	}
+	turn := (r.ticks - r.orphan.since) / succeedTicks
+	if turn < r.orphan.tries || r.yields() {
+		return
+	}
+	r.orphan.tries = turn + 1
+	var live []kv.ReplicaDescriptor
+	for _, p := range r.desc.Load().Replicas {
+		if p.Node != r.orphan.of && mayHold(p) && r.mayLead(p.Node) {
+			live = append(live, p)
+		}
+	}
+	if len(live) == 0 || live[int(turn)%len(live)].Replica != r.replicaID {
+		return
+	}
+	if r.supports() {
+		_ = r.raft.Step(&raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), To: new(uint64(r.replicaID)), From: new(uint64(r.replicaID))})
+	} else {
+		_ = r.raft.Campaign()
+	}
+}
+
+// mayLead reports whether a node is live, as far as this one knows.
+func (r *Replica) mayLead(node kv.NodeID) bool {
+	if r.supports() && node != r.o.Node {
+		_, ok := r.o.Support.Of(node)
+		return ok
+	}
+	return r.isLive(node)
 }
 
 // Campaign makes the replica stand for election; for ranges that just began.

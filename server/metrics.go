@@ -177,6 +177,11 @@ func (e *emitter) cluster(n *Node) {
 	}
 	e.late("heartbeat_late_seconds", "How late the node begins to renew its liveness record.", &n.cluster.HeartbeatLate)
 	e.late("heartbeat_seconds", "Time to renew the node's liveness record.", &n.cluster.HeartbeatTook)
+	e.counter("support_asks", "Heartbeats to other nodes, by which leases last.", n.support.Asks.Load())
+	e.counter("support_refused", "Heartbeats that got no support.", n.support.Refused.Load())
+	e.counter("support_lapsed", "How often another node lost this node's support, since it was not heard of in time.", n.support.Lapsed.Load())
+	e.counter("support_withdrawals", "Incarnations of other nodes from which this node withdrew its support for good.", n.support.Withdrawals.Load())
+	e.emit(prometheus.CounterValue, "support_missed_seconds_total", "Time in which this node did not listen to heartbeats, because it got no processor; deadlines move by it.", time.Duration(n.support.Missed.Load()).Seconds(), nil)
 	e.gauge("cluster_nodes", "Nodes of the cluster that were not decommissioned.", float64(nodes))
 	e.gauge("cluster_nodes_live", "Live nodes, as far as this node knows.", float64(live))
 	_, self := n.cluster.Incarnation()

@@ -27,6 +27,7 @@ import (
 	"meridian/setting"
 	"meridian/sql/rowcode"
 	"meridian/storage/engine"
+	"meridian/support"
 	"meridian/transport"
 	"meridian/txn"
 	"meridian/upgrade"
@@ -45,6 +46,7 @@ type Node struct {
 	version   *version.Handle
 	upgrade   *upgrade.Node
 	fence     *fence.Fence
+	support   *support.Support
 	router    *route.Sender
 	protocols protocols
 	db        *txn.DB
@@ -163,6 +165,15 @@ func (n *Node) start(ctx context.Context) (err error) {
 		Resolve: n.cluster.Resolve, OnRefused: n.fail}); err != nil {
 		return err
 	}
+	if n.support, err = support.New(support.Options{Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.transport,
+		Active: func() bool { return n.version.Active(version.SupportedLeases) },
+		Position: func() kv.StorePosition {
+			own := n.fence.Own()
+			return kv.StorePosition{Start: own.Number, Token: own.Token, Position: n.fence.Position()}
+		},
+		Heard: n.fence.Heard, OnFatal: n.fail}); err != nil {
+		return err
+	}
 	n.cluster.Subscribe(n.hear)
 	n.version.OnRaise(func(version.Version) {
 		n.transport.Raised()
@@ -254,6 +265,16 @@ func (n *Node) resume(ctx context.Context, id identity) error {
 	return n.serve(ctx, id)
 }
 
+// members lists the nodes of the cluster that have not left it.
+func (n *Node) members() (out []kv.NodeID) {
+	for _, e := range n.cluster.Nodes() {
+		if r, _ := n.cluster.Record(e.Node); e.Node != 0 && !r.Decommissioned {
+			out = append(out, e.Node)
+		}
+	}
+	return out
+}
+
 // hear passes membership's report of a node's start to the fence.
 func (n *Node) hear(e cluster.Entry) {
 	if n.version.Acting().Less(e.Versions.Acting) {
@@ -288,8 +309,9 @@ func (n *Node) serve(ctx context.Context, id identity) error {
 	if n.o.Zones != nil {
 		zones = n.o.Zones(zones)
 	}
+	n.support.Begin(id.node, n.fence.Own().Number, n.members)
 	store, err := rangeserver.Open(rangeserver.Options{
-		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.transport, Liveness: n.cluster.Leases(), NodeID: id.node, StoreID: id.store, StartedAt: n.processAt, Version: n.version,
+		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.transport, Liveness: n.cluster.Leases(), Support: n.support, NodeID: id.node, StoreID: id.store, StartedAt: n.processAt, Version: n.version,
 		Leader: func(r *replica.Replica, handoff any) rangeserver.Leader {
 			return leader.New(&n.leader, r, handoff)
 		},

@@ -14,8 +14,8 @@ type withdrawal struct {
 	// least is the smallest incarnation of the node that may be supported, durably (support.SU2); end is after all for which smaller ones were (support.SU3).
 	least uint64
 	end   clock.Timestamp
-	// lapsed: no incarnation is supported now.
-	lapsed bool
+	// lapsed: the node has asked for support, and has none now. silent: it should have asked for some time, and never has.
+	lapsed, silent bool
 }
 
 // want is a withdrawal that somebody needs.
@@ -53,7 +53,7 @@ func appendWithdrawal(b []byte, w *withdrawal) []byte {
 	b = wire.Uint(b, 1, uint64(w.node))
 	b = wire.Uint(b, 3, w.least)
 	b = wire.Timestamp(b, 5, w.end)
-	return wire.Bool(b, 7, w.lapsed)
+	return wire.Bool(wire.Bool(b, 7, w.lapsed), 9, w.silent)
 }
 
 func readWithdrawal(r *wire.Reader, w *withdrawal) {
@@ -67,6 +67,8 @@ func readWithdrawal(r *wire.Reader, w *withdrawal) {
 			w.end = r.Timestamp()
 		case 7:
 			w.lapsed = r.Bool()
+		case 9:
+			w.silent = r.Bool()
 		default:
 			r.Refuse()
 		}

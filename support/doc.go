@@ -4,7 +4,7 @@
 //
 // A range must not have two leaseholders (I5). So a leaseholder that may be dead has to be known to serve nothing any more before the next one begins, and
 // the time for which everybody has to wait is most of what a client sees of a failure. A record that the cluster agrees on (package cluster) takes a round of consensus, in
-// one range, for each heartbeat, so it has to last for seconds. Here each node asks each other one that has voters of the same ranges, five times a second:
+// one range, for each heartbeat, so it has to last for seconds. Here each node asks each other one, five times a second:
 //
 //	n1                                         n2
 //	 | -- support incarnation 7 to 12.8 s ----> |   remembers it; promises to take no part in ending n1's leases for Duration from now

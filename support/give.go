@@ -66,7 +66,7 @@ func (s *Support) give(node kv.NodeID, g *given, a *ask) bool {
 		return false
 	}
 	if !g.gives {
-		g.gives = true
+		g.gives, g.silent = true, false
 		s.version++
 	}
 	g.deadline = max(g.deadline, s.attended()+a.duration)
@@ -99,13 +99,20 @@ func (s *Support) watch(ctx context.Context) {
 		s.mu.Lock()
 		if late := clk.Monotonic() - due; late > lateness {
 			s.missed += late
+			s.Missed.Add(int64(late))
 		}
 		now = s.attended()
 		lapsed := false
 		for node, g := range s.given {
+			if g.expected != 0 && g.incarnation == 0 && !g.silent && now >= g.expected+silentAfter {
+				lapsed, g.silent = true, true
+				s.version++
+			}
 			if g.gives && now >= g.deadline { // support.SU1
 				lapsed = true
 				g.gives = false
+				s.Lapsed.Add(1)
+				s.o.Host.Log.Info("a node has not been heard of, and loses this node's support", "peer", node, "incarnation", g.incarnation)
 				s.version++
 				if g.incarnation >= g.least && g.incarnation != 0 {
 					s.raise(node, g, g.incarnation+1)
@@ -150,6 +157,7 @@ func (s *Support) raise(node kv.NodeID, g *given, to uint64) {
 		s.version++
 		s.tell()
 		s.mu.Unlock()
+		s.Withdrawals.Add(1)
 		s.kickAll()
 	})
 }
@@ -170,7 +178,7 @@ func (s *Support) write(w *withdrawal) error {
 func (s *Support) news() *withdrawals {
 	n := &withdrawals{version: s.version, of: make([]withdrawal, 0, len(s.given)+1)}
 	for node, g := range s.given {
-		n.of = append(n.of, withdrawal{node: node, least: g.least, end: g.said, lapsed: g.lapsed()})
+		n.of = append(n.of, withdrawal{node: node, least: g.least, end: g.said, lapsed: g.lapsed(), silent: g.silent})
 	}
 	// What this node's earlier process held is over (support.SU4).
 	n.of = append(n.of, withdrawal{node: kv.NodeID(s.self.Load()), least: s.base, end: s.ready})

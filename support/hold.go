@@ -38,12 +38,14 @@ func (s *Support) meet(node kv.NodeID) {
 	if p == nil || p.asked.Load() {
 		return
 	}
-	s.of(node)
+	if g := s.of(node); g != nil && g.expected == 0 {
+		g.expected = max(s.attended(), 1)
+	}
 	p.absent = 0
 	p.asked.Store(s.o.Host.Group.Go(func(ctx context.Context) { s.keep(ctx, p) }))
 }
 
-// meetPeers asks for support wherever this node may need it, and no longer.
+// meetPeers asks all nodes of the cluster for support. One that has been asked must not be left out while it is there: it would say that this one is gone.
 func (s *Support) meetPeers(ctx context.Context) {
 	for {
 		if s.o.Active() {
@@ -72,6 +74,9 @@ func (s *Support) keep(ctx context.Context, p *peer) {
 		s.mu.Lock()
 		if p.absent >= forgetAfter {
 			p.asked.Store(false)
+			if g := s.given[p.node]; g != nil {
+				g.expected = 0
+			}
 			s.mu.Unlock()
 			return
 		}
@@ -134,6 +139,7 @@ func (s *Support) ask(ctx context.Context, p *peer) {
 	s.mu.RUnlock()
 	sent := s.o.Host.Clock.Monotonic() // support.SU3
 	a.end = s.o.Clock.Now().Add(Duration)
+	s.Asks.Add(1)
 	reply, err := s.o.Network.CallClass(ctx, transport.ClassSystem, p.node, Method, appendAsk(nil, &a))
 	if err != nil {
 		return
@@ -160,6 +166,7 @@ func (s *Support) ask(ctx context.Context, p *peer) {
 		}
 		return
 	}
+	s.Refused.Add(1)
 	// An incarnation that the peer would support, of this process: an earlier one can't have named a larger one.
 	if s.current.Load() < re.least {
 		s.current.Store(re.least)
@@ -180,7 +187,7 @@ func (s *Support) listen(p *peer, news *withdrawals) {
 	told := make(map[kv.NodeID]withdrawal, len(news.of))
 	for _, w := range news.of {
 		old := p.told[w.node]
-		changed = changed || w.lapsed && !old.lapsed || w.least > old.least
+		changed = changed || w.lapsed && !old.lapsed || w.silent && !old.silent || w.least > old.least
 		told[w.node] = w
 	}
 	p.told, p.version = told, news.version

@@ -38,9 +38,11 @@ const (
 	wantFor = 3 * time.Second
 	// refusedPause is after which a peer is asked again that has refused.
 	refusedPause = 20 * time.Millisecond
-	// meetEvery is how often Options.Peers is asked; a peer that is not named forgetAfter times is not asked for support any more.
+	// meetEvery is how often the nodes of the cluster are listed; one that is not named forgetAfter times is not asked for support any more.
 	meetEvery   = time.Second
 	forgetAfter = 10
+	// silentAfter is for how long a node may be known and not ask.
+	silentAfter = 3 * time.Second
 	// inFlight bounds the heartbeats to a peer that have not been answered.
 	inFlight = 4
 	// maxNodes bounds the nodes that are remembered.
@@ -81,6 +83,12 @@ type Support struct {
 	ready   clock.Timestamp
 	first   bool // no earlier process has given anything
 
+	// Lapsed counts how often another node lost this node's support, since it was not heard of in time; Withdrawals the incarnations that were withdrawn from, durably. Asks counts
+	// heartbeats that were sent, and Refused those that got no support.
+	Lapsed, Withdrawals, Asks, Refused atomic.Int64
+	// Missed is for how long, in nanoseconds, this node did not listen, because it got no processor.
+	Missed atomic.Int64
+
 	held atomic.Pointer[map[kv.NodeID]*peer] // who has been asked; replaced under mu
 
 	mu      sync.RWMutex // guards the fields below; nothing is taken after it
@@ -104,7 +112,7 @@ type peer struct {
 	told    map[kv.NodeID]withdrawal
 	version uint64      // of told
 	heard   uint64      // the version of this node's withdrawals that it has
-	absent  int         // how often Options.Peers has not named it
+	absent  int         // how often the cluster's list has not had it
 	asked   atomic.Bool // a goroutine asks it again and again
 }
 
@@ -123,7 +131,9 @@ type given struct {
 	end         clock.Timestamp // of all that was given
 	deadline    time.Duration   // of the monotonic clock, less missed
 	gives       bool
-	raising     bool // least is being written
+	raising     bool          // least is being written
+	expected    time.Duration // from when it should ask, likewise; zero: it need not
+	silent      bool
 }
 
 // lapsed reports whether a node that has had support has none.
@@ -163,8 +173,7 @@ func New(o Options) (*Support, error) {
 	return s, nil
 }
 
-// Begin gives the process its node and the number of its start, which is larger than that of every earlier start of the node. peers lists the nodes with voters of this node's
-// ranges, now and then.
+// Begin gives the process its node and the number of its start, which is larger than that of every earlier start of the node. peers lists the nodes of the cluster, now and then.
 func (s *Support) Begin(node kv.NodeID, start uint64, peers func() []kv.NodeID) {
 	s.mu.Lock()
 	if s.started {
@@ -304,6 +313,16 @@ func (s *Support) Over(d *kv.RangeDescriptor, node kv.NodeID, incarnation uint64
 
 // Down reports whether a majority of a range's voters say that they support a node no more.
 func (s *Support) Down(d *kv.RangeDescriptor, node kv.NodeID) bool {
+	return s.say(d, node, func(w *withdrawal) bool { return w.lapsed })
+}
+
+// Gone is Down, or true if the node, which has been seen to have an incarnation, has never asked: it died before it could.
+func (s *Support) Gone(d *kv.RangeDescriptor, node kv.NodeID) bool {
+	return s.say(d, node, func(w *withdrawal) bool { return w.lapsed || w.silent })
+}
+
+// say reports whether a majority of a range's voters say something of a node.
+func (s *Support) say(d *kv.RangeDescriptor, node kv.NodeID, what func(*withdrawal) bool) bool {
 	self := kv.NodeID(s.self.Load())
 	if node == self || s.current.Load() == 0 {
 		return false
@@ -312,7 +331,7 @@ func (s *Support) Down(d *kv.RangeDescriptor, node kv.NodeID) bool {
 	defer s.mu.RUnlock()
 	return d.Quorum(func(r *kv.ReplicaDescriptor) bool {
 		w, ok := s.said(r.Node, self, node)
-		return ok && w.lapsed
+		return ok && what(&w)
 	})
 }
 
@@ -323,7 +342,7 @@ func (s *Support) said(by, self, of kv.NodeID) (w withdrawal, ok bool) {
 		if g == nil {
 			return w, false
 		}
-		return withdrawal{node: of, least: g.least, end: g.said, lapsed: g.lapsed()}, true
+		return withdrawal{node: of, least: g.least, end: g.said, lapsed: g.lapsed(), silent: g.silent}, true
 	}
 	if p := (*s.held.Load())[by]; p != nil {
 		w, ok = p.told[of]

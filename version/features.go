@@ -24,12 +24,14 @@ const (
 	ShortChars
 	// Ceilings is the agreement of the nodes about how far commits' timestamps may be ahead of true time.
 	Ceilings
+	// SupportedLeases is leases that last as long as a majority of a range's voters support their holder.
+	SupportedLeases
 	// released is how many features this release has.
 	released
 )
 
 // present is what this release can do. Its Own is the version of the last feature of the release.
-var present = Binary{Own: Version{0, 1, 8}, Oldest: Version{0, 1, 0}}
+var present = Binary{Own: Version{0, 1, 9}, Oldest: Version{0, 1, 0}}
 
 // feature is what is known of a Feature.
 type feature struct {
@@ -48,6 +50,7 @@ var known = [released]feature{
 	RegisteredSchemas:   {"registered_schema_changes", Version{0, 1, 6}},
 	ShortChars:          {"short_chars", Version{0, 1, 7}},
 	Ceilings:            {"clock_ceilings", Version{0, 1, 8}},
+	SupportedLeases:     {"supported_leases", Version{0, 1, 9}},
 }
 
 // features is every Feature.

@@ -8,10 +8,12 @@
 //	served by n1          |=========================|  offset       |      lease.RL3
 //	lease 8 of n2                                                   |<-- start     lease.RL1, lease.RL2
 //
-// Expiration leases carry their end and are extended through the log about once a second; system ranges have them.
-// Liveness leases name an incarnation of the holder's node and last as long as that does: one heartbeat of one record
-// extends all leases of a node, so a store of ten thousand idle ranges writes nothing for them. The records are in a
-// system range, which is why that one can't use them.
+// Supported leases name an incarnation of the holder's node and last as long as a majority of the range's voters support that (package support): heartbeats
+// between nodes, without consensus and without a disk, extend all leases of a node, so a store of ten thousand idle ranges writes nothing for them. All ranges have them.
+//
+// Two older kinds are used until the cluster's version allows that. Expiration leases carry their end and are extended through the log about once a second; system ranges
+// had them. Liveness leases name an incarnation that the cluster has agreed on (package cluster), in a record that one heartbeat extends. The records are in a system
+// range, which is why that one could not use them.
 //
 // Invariants, all serving I5 (lease disjointness):
 //
@@ -25,6 +27,10 @@
 //	lease.RL5: A lease, or its extension, says in the log how far beyond its end the holder may serve (Lease.Ahead). A lease that follows
 //	    without having been given starts after that: this is added when it is applied, since whoever asked for it may not have known of the
 //	    extension. So is the timestamp below which the next leaseholder writes nothing.
+//
+//	lease.RL7: A Supported lease may be used while a majority of the voters of the range, as its holder has applied them, support it, and taken when a majority of them, as the
+//	    taker has applied them, has withdrawn. The next lease starts after the end that those who withdrew tell. A change of the incarnation is a new lease also if the holder is the same, so that one
+//	    who takes the lease because the former is over fails (lease.RL1).
 //
 // A transfer is cooperative: the holder stops serving (for good, even if the transfer fails), waits for the
 // requests in progress, and proposes a lease for the target that starts now. Everything that it served lies before that.

@@ -20,9 +20,21 @@ const (
 	// Liveness leases last as long as the holder's incarnation does (CRDB'20 §4.3 calls these epoch-based). One
 	// heartbeat of the node's liveness record extends all of them.
 	Liveness
+	// Supported leases last as long as a majority of the range's voters support the holder's incarnation (package support). All ranges have them, once the cluster's version
+	// allows it.
+	Supported
 )
 
-func (k Kind) String() string { return [...]string{"expiration", "liveness"}[k&1] }
+func (k Kind) String() string {
+	switch k {
+	case Liveness:
+		return "liveness"
+	case Supported:
+		return "supported"
+	default:
+		return "expiration"
+	}
+}
 
 // Lease is the right of one replica to serve reads and to propose writes of a range.
 type Lease struct {
@@ -32,7 +44,7 @@ type Lease struct {
 	Start clock.Timestamp
 	// Expiration is the first timestamp that an Expiration lease does not cover.
 	Expiration clock.Timestamp
-	// Incarnation of the holder's node, for Liveness leases.
+	// Incarnation of the holder's node, for Liveness and Supported leases. These are counted apart.
 	Incarnation uint64
 	// Sequence grows by one with every lease that is not an extension of the one before.
 	Sequence uint64
@@ -56,7 +68,7 @@ func (l Lease) String() string {
 		ahead = fmt.Sprintf(" and %s beyond", l.Ahead)
 	}
 	switch l.Kind {
-	case Liveness:
+	case Liveness, Supported:
 		return fmt.Sprintf("lease %d: n%d incarnation %d from %s%s", l.Sequence, l.Holder.Node, l.Incarnation, l.Start, ahead)
 	default:
 		return fmt.Sprintf("lease %d: n%d from %s to %s%s", l.Sequence, l.Holder.Node, l.Start, l.Expiration, ahead)
@@ -64,7 +76,7 @@ func (l Lease) String() string {
 }
 
 // After is l as it is applied after prev, if prev's holder has not given it away: it starts after all that prev says that its holder may have
-// served beyond its end (lease.RL5). The end of a Liveness lease is not in the log, but l begins after it.
+// served beyond its end (lease.RL5). The ends of other leases than Expiration ones are not in the log, but l begins after them.
 func (l Lease) After(prev Lease) Lease {
 	switch {
 	case l.Sequence == prev.Sequence || prev.Ahead == 0:
@@ -98,6 +110,28 @@ type NodeLiveness interface {
 	IncrementIncarnation(ctx context.Context, node kv.NodeID, incarnation uint64) error
 }
 
+// Support is what leases need to know of the support that nodes give each other (package support).
+type Support interface {
+	// Incarnation is this node's, for new leases; zero: none yet, or there are no Supported leases in this cluster.
+	Incarnation() uint64
+	// Earlier reports whether an incarnation of this node is of an earlier process.
+	Earlier(incarnation uint64) bool
+	// Held is until when, by the monotonic clock, and for which timestamps this node may use a lease of an incarnation; zero: it may not.
+	Held(d *kv.RangeDescriptor, incarnation uint64) (until time.Duration, end clock.Timestamp)
+	// Over reports whether a lease of another node's incarnation is over for good. The next one begins after end.
+	Over(d *kv.RangeDescriptor, node kv.NodeID, incarnation uint64) (end clock.Timestamp, over bool)
+	// Await returns when it is over, or the context ends.
+	Await(ctx context.Context, d *kv.RangeDescriptor, node kv.NodeID, incarnation uint64) (end clock.Timestamp, err error)
+	// Down reports whether a majority of a range's voters say that they support a node no more.
+	Down(d *kv.RangeDescriptor, node kv.NodeID) bool
+	// Gone is Down, or true if a node that has an incarnation has died before it could ask for support.
+	Gone(d *kv.RangeDescriptor, node kv.NodeID) bool
+	// Of is the incarnation of another node, as far as this one knows, and whether this one supports it.
+	Of(node kv.NodeID) (incarnation uint64, supported bool)
+	// Changed is closed when any of Over, Down and Gone may have.
+	Changed() <-chan struct{}
+}
+
 // Append adds l's fields to b.
 func (l *Lease) Append(b []byte) []byte {
 	b = wire.Uint(b, 1, uint64(l.Kind))
@@ -116,7 +150,7 @@ func Read(r *wire.Reader, l *Lease) {
 	for m := r.Open("lease.Lease"); r.Next(&m); {
 		switch r.Field() {
 		case 1:
-			l.Kind = Kind(r.Enum(uint8(Liveness)))
+			l.Kind = Kind(r.Enum(uint8(Supported)))
 		case 3:
 			kv.ReadReplica(r, &l.Holder)
 		case 5:
