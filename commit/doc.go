@@ -21,7 +21,8 @@
 //	commit.CR1 (I2): COMMITTED and ABORTED are final. A record of a final status is removed only after it is no longer needed: after all of
 //	    a committed transaction's intents are resolved; after an aborted one's coordinator has resolved its own, or an hour after another
 //	    transaction aborted it.
-//	commit.CR2: a transaction without a record is pending until MinTimestamp plus Expiry, and dead afterwards: a transaction that finds it
+//	commit.CR2: a transaction without a record is pending until MinTimestamp plus Expiry, and dead afterwards, or as soon as a majority of the voters of its record's
+//	    range has withdrawn its support for the incarnation of the gateway under which it began (package support): a transaction that finds it
 //	    dead writes an ABORTED record before acting on it, so that the transaction can't commit later (CRDB'20 §3.3).
 //	commit.CR3: a record's write timestamp only grows. A commit below it is refused: another transaction has pushed it and read at the
 //	    earlier timestamp.

@@ -124,7 +124,7 @@ func TestPush(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r, got := Push(tc.stored, &kv.PushTxnRequest{Pushee: meta, Kind: tc.kind, PushTo: at(tc.to),
-				Force: tc.force}, at(tc.now))
+				Force: tc.force}, at(tc.now), false)
 			if got != tc.want || r.Status != tc.status || r.WriteTimestamp != at(tc.ts) {
 				t.Fatalf("outcome %d, %s at %s", got, r.Status, r.WriteTimestamp)
 			}
@@ -139,18 +139,18 @@ func TestPushLaterAttempt(t *testing.T) {
 	seen := meta
 	seen.Attempt, seen.WriteTimestamp = 2, at(30)
 	old := &Record{TxnMeta: meta, IgnoredSeqs: []kv.SeqRange{{First: 1, Last: 2}}}
-	r, got := Push(old, &kv.PushTxnRequest{Pushee: seen, Kind: kv.PushTimestamp, PushTo: at(20)}, at(second))
+	r, got := Push(old, &kv.PushTxnRequest{Pushee: seen, Kind: kv.PushTimestamp, PushTo: at(20)}, at(second), false)
 	if got != PushNothing || r.Attempt != 2 || r.WriteTimestamp != at(30) || r.IgnoredSeqs != nil {
 		t.Errorf("pushed below: outcome %d, %+v", got, r)
 	}
-	r, got = Push(old, &kv.PushTxnRequest{Pushee: seen, Kind: kv.PushTimestamp, PushTo: at(40)}, at(second))
+	r, got = Push(old, &kv.PushTxnRequest{Pushee: seen, Kind: kv.PushTimestamp, PushTo: at(40)}, at(second), false)
 	if got != PushStore || r.Attempt != 2 || r.WriteTimestamp != at(40) {
 		t.Errorf("pushed past: outcome %d, %+v", got, r)
 	}
 	if old.Attempt != 0 || old.IgnoredSeqs == nil {
 		t.Error("the stored record was changed")
 	}
-	r, got = Push(&Record{TxnMeta: meta, Status: kv.Staging}, &kv.PushTxnRequest{Pushee: seen, Kind: kv.PushTimestamp, PushTo: at(40)}, at(second))
+	r, got = Push(&Record{TxnMeta: meta, Status: kv.Staging}, &kv.PushTxnRequest{Pushee: seen, Kind: kv.PushTimestamp, PushTo: at(40)}, at(second), false)
 	if got != PushWait || r.Attempt != 0 {
 		t.Errorf("staging: outcome %d, %+v", got, r)
 	}
@@ -325,7 +325,7 @@ func (f *settling) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, er
 		}
 		return &kv.BatchResponse{Responses: []kv.Response{out}}, nil
 	case *kv.PushTxnRequest:
-		r, what := Push(f.record, q, f.now)
+		r, what := Push(f.record, q, f.now, false)
 		if f.waits = what == PushWait || what == PushRecover; f.waits {
 			return nil, context.DeadlineExceeded
 		}

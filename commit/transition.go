@@ -99,7 +99,9 @@ const (
 // wait for a writer would cost the reader everything (CRDB'20 §3.3 lets reads push likewise). A PushAbort wins only
 // against the dead, by force, or if it wounds. A staging transaction is not pushed before it is recovered, by a forced PushAbort as if its coordinator were dead: it may be committed. By a PushTouch with
 // force, its pusher recovers it.
-func Push(stored *Record, req *kv.PushTxnRequest, now clock.Timestamp) (*Record, PushOutcome) {
+//
+// gone says that the pushee's gateway is (kv.TxnMeta.Incarnation).
+func Push(stored *Record, req *kv.PushTxnRequest, now clock.Timestamp, gone bool) (*Record, PushOutcome) {
 	r := stored
 	if r == nil {
 		r = &Record{TxnMeta: req.Pushee, Status: kv.Pending}
@@ -112,11 +114,11 @@ func Push(stored *Record, req *kv.PushTxnRequest, now clock.Timestamp) (*Record,
 		return r, PushNothing
 	case r.Status == kv.Staging && req.Force && req.Kind == kv.PushTouch:
 		return r, PushNothing // commit.CR6
-	case r.Status == kv.Staging && (r.Expired(now) || req.Force):
+	case r.Status == kv.Staging && (gone || r.Expired(now) || req.Force):
 		return r, PushRecover
 	case r.Status == kv.Staging:
 		return r, PushWait
-	case r.Expired(now) || req.Force && req.Kind != kv.PushTimestamp || wounds(req, r):
+	case gone || r.Expired(now) || req.Force && req.Kind != kv.PushTimestamp || wounds(req, r):
 		c := *r
 		c.Status = kv.Aborted
 		c.Heartbeat = c.Heartbeat.Forward(now)

@@ -74,6 +74,7 @@ func (m *TxnMeta) AppendFields(b []byte) []byte {
 	b = wire.Uint(b, 13, uint64(m.Isolation))
 	b = wire.Int(b, 15, int64(m.Priority))
 	b = wire.Timestamp(b, 17, m.Born)
+	b = wire.Uint(b, 19, m.Incarnation)
 	return wire.Uint(b, 2, uint64(m.Gateway))
 }
 
@@ -101,6 +102,8 @@ func ReadTxnMeta(r *wire.Reader, t *TxnMeta) {
 			t.Priority = r.Int32()
 		case 17:
 			t.Born = r.Timestamp()
+		case 19:
+			t.Incarnation = r.Uint()
 		default:
 			r.Refuse()
 		}

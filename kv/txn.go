@@ -68,6 +68,9 @@ type TxnMeta struct {
 	Priority     int32
 	Isolation    Isolation
 	Gateway      NodeID
+	// Incarnation is the gateway's (package support) when the transaction began: once a majority of the voters of the record's range has withdrawn its support for that, the transaction is
+	// taken for dead (commit.CR2). Zero: it has none, as before the cluster's version has such.
+	Incarnation uint64
 	// Born, if not zero, says that the transaction is externally consistent (Spanner §4), and when its first attempt began: of two that
 	// want the same lock the older one goes first (leader.P27).
 	Born clock.Timestamp

@@ -7,6 +7,7 @@ import (
 	"meridian/clock"
 	"meridian/kv"
 	"meridian/replica/closedts"
+	"meridian/replica/lease"
 )
 
 // This file has a replica's part in closed timestamps (I6, package closedts): those that it closes as the leaseholder, and those up to
@@ -87,10 +88,19 @@ func (r *Replica) removing() (done func()) {
 	return func() { r.removals.Add(1) }
 }
 
+// leadSlack is how much further than a lead a lease reaches: closing comes with ticks, and heartbeats late.
+const leadSlack = 100 * time.Millisecond
+
 // Lead has the range close timestamps ahead of the node's clock, while this replica has the lease; zero: it closes the past.
 func (r *Replica) Lead(by time.Duration) {
 	if by != r.closer.Leads() {
 		r.closer.Lead(by, r.o.Clock.Now)
+	}
+	if s := r.leaseNow.Load(); by > 0 && s.Kind == lease.Supported {
+		now := r.o.Clock.Now()
+		if r.asksAhead(s, now.Add(by+leadSlack), now) {
+			_, _ = r.acquire()
+		}
 	}
 }
 

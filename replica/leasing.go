@@ -40,12 +40,12 @@ type covered struct {
 	end   clock.Timestamp
 }
 
-// cover is the end of the timestamps that a Supported lease covers, if it may be used now; zero: it may not.
-func (r *Replica) cover(s *leaseState) clock.Timestamp {
+// cover is the end of the timestamps that a Supported lease covers, if it may be used now; zero: it may not. It looks for more than it knows if that does not cover a timestamp.
+func (r *Replica) cover(s *leaseState, at clock.Timestamp) clock.Timestamp {
 	now := r.o.Clock.Physical().Monotonic()
 	d := r.desc.Load()
 	c := r.covered.Load()
-	if c == nil || c.lease != s || c.desc != d || now >= c.until {
+	if c == nil || c.lease != s || c.desc != d || now >= c.until || !at.Less(c.end) {
 		if d == nil {
 			return clock.Timestamp{}
 		}
@@ -73,7 +73,7 @@ func (r *Replica) CheckLease(at clock.Timestamp) (sequence uint64, ok bool) {
 	switch s.Kind {
 	case lease.Supported:
 		// Before a machine goes on that has slept, its monotonic clock shows nothing of that (I3).
-		end = r.cover(s)
+		end = r.cover(s, at)
 		return s.Sequence, (at.Less(end) || s.Ahead != 0 && !end.IsZero() && at.Less(end.Add(s.Ahead))) && r.o.Clock.Wall().UnixNano() < end.Wall
 	case lease.Liveness:
 		incarnation, expiration := r.o.Liveness.Self()
@@ -332,6 +332,7 @@ func (r *Replica) startAcquiring() (<-chan struct{}, error) {
 func (r *Replica) requestLease(ctx context.Context, prev leaseState) error {
 	r.o.Metrics.LeaseRequests.Add(1)
 	now := r.o.Clock.Now()
+	var ended clock.Timestamp
 	self, ok := r.replicaOf(r.replicaID)
 	if !ok || !mayHold(self) {
 		r.hold()
@@ -356,7 +357,7 @@ func (r *Replica) requestLease(ctx context.Context, prev leaseState) error {
 			if err != nil {
 				return &kv.UnavailableError{Reason: "no majority of the range's nodes has withdrawn its support for the previous leaseholder"}
 			}
-			now = r.o.Clock.Now().Forward(end.Next())
+			now, ended = r.o.Clock.Now().Forward(end.Next()), end
 		case lease.Liveness:
 			// lease.RL2 (I5): once the incarnation is incremented, the old holder's leases are over for good. The record
 			// could only be incremented after its expiration, by a clock that is at most the maximum offset ahead of
@@ -368,6 +369,16 @@ func (r *Replica) requestLease(ctx context.Context, prev leaseState) error {
 		}
 	}
 	next := r.nextLease(&prev, self, now)
+	if next.Kind == lease.Supported && prev.Kind == lease.Supported && next.Sequence != prev.Sequence {
+		switch {
+		case !prev.held:
+			next.Expiration = ended
+		case prev.stale:
+			next.Expiration = now // past what the earlier process was promised (support.SU4)
+		default:
+			next.Expiration = lease.FromItself
+		}
+	}
 	c := &Command{lease: &next, prevLease: prev.Sequence}
 	return r.proposeInternal(ctx, c)
 }
@@ -493,6 +504,9 @@ func (r *Replica) proposeInternal(ctx context.Context, c *Command) error {
 
 // withdrawPatience is how long a leader waits for the others to withdraw from a leaseholder before it tries again.
 const withdrawPatience = 2 * time.Second
+
+// abstainFor is how long a node whose disk is stuck wants no leases, from the last tick in which it was.
+const abstainFor = 2 * time.Second
 
 // A transfer waits a second at most for the target's log.
 const (

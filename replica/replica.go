@@ -217,6 +217,7 @@ type Replica struct {
 	// nextLeaseTry is the tick before which the raft leader does not request a lease without a holder again.
 	nextLeaseTry int64
 	orphan       orphan
+	letsGoAt     int64 // tick
 	// rival is a voter that has just asked for a pre-vote, to which this one yields; yieldUntil is the tick until which one does
 	// (replica.R7).
 	rival      uint64

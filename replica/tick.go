@@ -198,8 +198,13 @@ func (r *Replica) letGo(s *leaseState) bool {
 		return true
 	}
 	if _, usable := r.CheckLease(clock.Timestamp{}); !usable || r.transferring || r.lettingGo {
+		if r.lettingGo && s.Kind == lease.Supported && r.ticks-r.letsGoAt >= slowTicks {
+			// The transfer waits for requests that wait for the disk. No heartbeat does, so the lease would last.
+			r.o.Support.Abstain(abstainFor)
+		}
 		return r.transferring || r.lettingGo
 	}
+	r.letsGoAt = r.ticks
 	r.lettingGo = r.o.Host.Group.Go(func(ctx context.Context) {
 		ctx, cancel := r.o.Host.Clock.WithTimeout(ctx, letGoTimeout)
 		defer cancel()

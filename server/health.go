@@ -73,7 +73,7 @@ func (v *survey) mine(f func(troubled)) {
 			return true
 		}
 		if _, held := r.CheckLease(clock.Timestamp{}); !held {
-			if l, good := r.Lease(); good && v.live[l.Holder.Node] {
+			if l, good := r.Lease(); good && l.Holder.Node != self && v.live[l.Holder.Node] {
 				return true
 			}
 			first := slices.IndexFunc(d.Replicas, func(p kv.ReplicaDescriptor) bool { return v.live[p.Node] })

@@ -183,7 +183,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 		Starts: n.fence, Follow: rowcode.Follow, Probes: n.o.Probes}
 	n.router = route.New(ways)
 	n.makeProtocols()
-	n.db = txn.NewDB(txn.Options{Sender: n.router, Protocols: n.protocols.gateways, Clock: n.clock, Host: n.host, NodeID: n.NodeID,
+	n.db = txn.NewDB(txn.Options{Sender: n.router, Protocols: n.protocols.gateways, Clock: n.clock, Host: n.host, NodeID: n.NodeID, Support: n.support,
 		BufferBytes: n.o.TxnBufferBytes, TwoPhases: n.o.TwoPhases, Probes: n.o.Probes})
 	n.upgrade = upgrade.NewNode(upgrade.Options{DB: n.db, Host: n.host, NodeID: n.NodeID, Handle: n.version, Store: n.engine, OnRefused: n.refused})
 	n.transport.Handle(route.Method, n.router.Serve())
@@ -299,7 +299,7 @@ func (n *Node) publishPosition(ctx context.Context) {
 
 // serve opens the ranges and the layers above; the identity is durable.
 func (n *Node) serve(ctx context.Context, id identity) error {
-	n.leader = leader.Options{Host: n.host, Clock: n.clock, Engine: n.engine, Sender: n.router, Finishers: n.protocols.finishers,
+	n.leader = leader.Options{Host: n.host, Clock: n.clock, Engine: n.engine, Support: n.support, Sender: n.router, Finishers: n.protocols.finishers,
 		Cache: tscache.New(tscache.Options{}, n.clock.Now()), Metrics: &leader.Metrics{}, Probes: n.o.Probes, Moved: n.gate.Moved}
 	backlog := n.engine.Backlog
 	if n.o.Small {

@@ -124,6 +124,9 @@ func (s *Support) ask(ctx context.Context, p *peer) {
 	ctx, cancel := s.o.Host.Clock.WithTimeout(ctx, Duration)
 	defer cancel()
 	a := ask{incarnation: s.current.Load(), duration: Duration}
+	if int64(s.o.Host.Clock.Monotonic()) < s.abstains.Load() {
+		a.incarnation = 0
+	}
 	if s.o.Position != nil {
 		a.position = s.o.Position()
 	}

@@ -89,6 +89,8 @@ type Support struct {
 	// Missed is for how long, in nanoseconds, this node did not listen, because it got no processor.
 	Missed atomic.Int64
 
+	abstains atomic.Int64 // until when, by the monotonic clock, this node wants no support
+
 	held atomic.Pointer[map[kv.NodeID]*peer] // who has been asked; replaced under mu
 
 	mu      sync.RWMutex // guards the fields below; nothing is taken after it
@@ -237,6 +239,25 @@ func (s *Support) Incarnation() uint64 {
 		return 0
 	}
 	return s.current.Load()
+}
+
+// Abstain has this node ask nobody for support for some time: it can't use its leases, and others should have them.
+func (s *Support) Abstain(d time.Duration) {
+	s.abstains.Store(int64(s.o.Host.Clock.Monotonic() + d))
+}
+
+// Unbroken reports whether no node can have withdrawn its support for an incarnation of this one: each that is there has promised it, for now.
+func (s *Support) Unbroken(incarnation uint64) bool {
+	if s.current.Load() != incarnation {
+		return false // some node has
+	}
+	now := s.o.Host.Clock.Monotonic()
+	for _, p := range *s.held.Load() {
+		if h := p.has.Load(); p.asked.Load() && (h == nil || h.least > incarnation || now >= h.until) {
+			return false
+		}
+	}
+	return true
 }
 
 // Earlier reports whether an incarnation of this node is of an earlier process (support.SU4).

@@ -50,6 +50,8 @@ type Options struct {
 	NodeID func() kv.NodeID
 	// Protocols are the commit protocols that this gateway has in addition to the leader's.
 	Protocols map[kv.Protocol]Protocol
+	// Support is the support that this gateway has of other nodes; nil: its transactions are taken for dead by their heartbeats alone.
+	Support Support
 	// TwoPhases turns parallel commits off (CRDB'20 §3.1): a commit on several ranges then takes two rounds instead of
 	// one. bench/figure2 measures the difference (docs/performance.md), and tests compare outcomes; no flag or setting of a node sets it.
 	TwoPhases bool
@@ -125,6 +127,21 @@ func (db *DB) newID() (id kv.TxnID) {
 	return id
 }
 
+// Support is what transactions need of package support.
+type Support interface {
+	// Incarnation is this node's; zero: it has none.
+	Incarnation() uint64
+	// Unbroken reports whether no node can have withdrawn its support for an incarnation of this one.
+	Unbroken(incarnation uint64) bool
+}
+
+func (db *DB) incarnation() uint64 {
+	if db.o.Support == nil {
+		return 0
+	}
+	return db.o.Support.Incarnation()
+}
+
 // Begin starts a transaction; nothing leaves the gateway yet.
 func (db *DB) Begin(o TxnOptions) *Txn {
 	db.metrics.Begun.Add(1)
@@ -135,6 +152,7 @@ func (db *DB) Begin(o TxnOptions) *Txn {
 	t.core.Init(transaction.Options{
 		ID:             db.newID(),
 		Gateway:        db.o.NodeID(),
+		Incarnation:    db.incarnation(),
 		Now:            db.o.Clock.Read(),
 		Isolation:      o.Isolation,
 		Priority:       o.Priority,

@@ -139,12 +139,15 @@ func (t *Txn) launch(ctx context.Context, b *kv.Batch, out int) error {
 	return nil
 }
 
-// failedAt is the latest that a node's clock may show, if there is an error.
+// failedAt is the latest that a node's clock may show, if there is an error; zero: others may have taken this gateway for dead whatever the time (commit.CR2).
 func (t *Txn) failedAt(err error) (latest clock.Timestamp) {
-	if err != nil {
-		latest = t.db.o.Clock.Read().Latest
+	if err == nil {
+		return latest
 	}
-	return latest
+	if i := t.core.Txn().Incarnation; i != 0 && !t.db.o.Support.Unbroken(i) {
+		return latest
+	}
+	return t.db.o.Clock.Read().Latest
 }
 
 // settle waits for batch i and carries out the consequences of its answer.

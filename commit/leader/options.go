@@ -10,6 +10,7 @@ import (
 	"meridian/host"
 	"meridian/kv"
 	"meridian/probe"
+	"meridian/replica/lease"
 	"meridian/storage/engine"
 )
 
@@ -28,6 +29,8 @@ type Options struct {
 	Metrics *Metrics
 	// Probes may be nil.
 	Probes *probe.Set
+	// Support says which gateways are gone; nil: their transactions are taken for dead by their heartbeats alone.
+	Support lease.Support
 	// MaxLocks bounds the lock table of each range; zero is lock.DefaultMaxLocks.
 	MaxLocks int
 	// ReadPushDelay is how long a read waits for an intent before it pushes; most intents are resolved sooner. Zero

@@ -185,7 +185,8 @@ func (q *request) pushOnce(ctx context.Context, wait **pushWait) (rec *commit.Re
 	if err != nil {
 		return nil, 0, err
 	}
-	rec, outcome = commit.Push(stored, r, q.now)
+	gone := p.gatewayGone(&r.Pushee)
+	rec, outcome = commit.Push(stored, r, q.now, gone)
 	switch outcome {
 	case commit.PushWait:
 		if *wait == nil && r.Kind != kv.PushTouch {
@@ -205,7 +206,7 @@ func (q *request) pushOnce(ctx context.Context, wait **pushWait) (rec *commit.Re
 		if pushee == nil {
 			pushee = &commit.Record{TxnMeta: r.Pushee}
 		}
-		if pushee.Expired(q.now) || r.Force {
+		if gone || pushee.Expired(q.now) || r.Force {
 			p.o.Metrics.Expired.Add(1)
 		} else {
 			p.o.Metrics.Wounded.Add(1)
@@ -236,6 +237,15 @@ func (q *request) pushOnce(ctx context.Context, wait **pushWait) (rec *commit.Re
 	return rec, outcome, nil
 }
 
+// gatewayGone reports whether a majority of the range's voters has withdrawn its support for the gateway of a transaction (commit.CR2).
+func (p *Participant) gatewayGone(t *kv.TxnMeta) bool {
+	if p.o.Support == nil || t.Incarnation == 0 {
+		return false
+	}
+	_, gone := p.o.Support.Over(p.r.Desc(), t.Gateway, t.Incarnation)
+	return gone
+}
+
 // awaitPushee returns when the push should be tried again. Meanwhile it looks for a cycle of waits (leader.P6).
 func (q *request) awaitPushee(ctx context.Context, wait *pushWait, rec *commit.Record) error {
 	p, r := q.p, q.push
@@ -255,7 +265,14 @@ func (q *request) awaitPushee(ctx context.Context, wait *pushWait, rec *commit.R
 	defer cancel()
 	unled := *p.unled.Load()
 	for {
+		var changed <-chan struct{}
+		if p.o.Support != nil && r.Pushee.Incarnation != 0 {
+			if changed = p.o.Support.Changed(); p.gatewayGone(&r.Pushee) {
+				return nil
+			}
+		}
 		select {
+		case <-changed:
 		case <-look:
 			answers = p.askWaits(ctx, r.Pusher.TxnMeta, known)
 		case resp := <-answers:

@@ -10,11 +10,13 @@ import (
 
 // Options begin a transaction.
 type Options struct {
-	ID        kv.TxnID
-	Gateway   kv.NodeID
-	Now       clock.Reading
-	Isolation kv.Isolation
-	Priority  int32
+	ID      kv.TxnID
+	Gateway kv.NodeID
+	// Incarnation is kv.TxnMeta's.
+	Incarnation uint64
+	Now         clock.Reading
+	Isolation   kv.Isolation
+	Priority    int32
 	// AsOf, if not zero, fixes the read timestamp: no uncertainty, no locks, no writes.
 	AsOf clock.Timestamp
 	// Near says which replicas serve reads at AsOf.
@@ -91,7 +93,7 @@ func (c *Core) begin(id kv.TxnID, r clock.Reading) {
 	again := !c.txn.ID.IsZero()
 	c.txn = kv.Txn{
 		TxnMeta: kv.TxnMeta{
-			ID: id, WriteTimestamp: now, MinTimestamp: now, Priority: o.Priority, Isolation: c.level, Gateway: o.Gateway, Born: c.txn.Born,
+			ID: id, WriteTimestamp: now, MinTimestamp: now, Priority: o.Priority, Isolation: c.level, Gateway: o.Gateway, Incarnation: o.Incarnation, Born: c.txn.Born,
 		},
 		ReadTimestamp:    now,
 		UncertaintyLimit: r.Limit(),

@@ -42,7 +42,8 @@ type Lease struct {
 	Holder kv.ReplicaDescriptor
 	// Start is the first timestamp that the lease covers. No earlier lease of the range served a read above it.
 	Start clock.Timestamp
-	// Expiration is the first timestamp that an Expiration lease does not cover.
+	// Expiration is the first timestamp that an Expiration lease does not cover. For Supported leases it is that of the lease before, as those told who have withdrawn; FromItself: the holder
+	// itself had that.
 	Expiration clock.Timestamp
 	// Incarnation of the holder's node, for Liveness and Supported leases. These are counted apart.
 	Incarnation uint64
@@ -58,6 +59,9 @@ type Lease struct {
 // 500 ms, and a transaction that writes such a table takes its timestamp to other ranges. A lease that reaches so far has
 // a price: after a crash of the leaseholder, writes to the range begin above all that it may have served, and wait for that time.
 const Farthest = 5 * time.Second
+
+// FromItself is the Expiration of a Supported lease that follows one of the same process, which knows what it has served.
+var FromItself = clock.Timestamp{Wall: 1}
 
 // IsZero reports whether there has been no lease.
 func (l Lease) IsZero() bool { return l.Sequence == 0 }
@@ -80,6 +84,10 @@ func (l Lease) String() string {
 func (l Lease) After(prev Lease) Lease {
 	switch {
 	case l.Sequence == prev.Sequence || prev.Ahead == 0:
+	case l.Kind == Supported && prev.Kind == Supported && !l.Expiration.IsZero():
+		if l.Expiration != FromItself {
+			l.Start = l.Start.Forward(l.Expiration.Add(prev.Ahead).Next())
+		}
 	case prev.Kind == Expiration:
 		l.Start = l.Start.Forward(prev.Expiration.Add(prev.Ahead).Next())
 	default:
@@ -128,6 +136,8 @@ type Support interface {
 	Gone(d *kv.RangeDescriptor, node kv.NodeID) bool
 	// Of is the incarnation of another node, as far as this one knows, and whether this one supports it.
 	Of(node kv.NodeID) (incarnation uint64, supported bool)
+	// Abstain has this node lose its leases, which it can't use, and take none for some time.
+	Abstain(d time.Duration)
 	// Changed is closed when any of Over, Down and Gone may have.
 	Changed() <-chan struct{}
 }

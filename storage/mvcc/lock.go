@@ -81,7 +81,8 @@ func appendLock(b []byte, l *Lock) []byte {
 		b = wire.End(appendPast(b, &l.history[i]), at)
 	}
 	b = wire.Timestamp(b, 17, l.Local)
-	return wire.Timestamp(b, 19, t.Born)
+	b = wire.Timestamp(b, 19, t.Born)
+	return wire.Uint(b, 21, t.Incarnation)
 }
 
 // readLock reads what appendLock wrote. All of it must be understood: locks are rewritten by whichever node resolves them.
@@ -111,6 +112,8 @@ func readLock(r *wire.Reader, l *Lock) {
 			l.Local = r.Timestamp()
 		case 19:
 			t.Born = r.Timestamp()
+		case 21:
+			t.Incarnation = r.Uint()
 		default:
 			r.Refuse()
 		}

@@ -1,0 +1,53 @@
+package simcluster_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/sim/simcluster"
+)
+
+// TestGatewayDies: the locks of a gateway that has died are in the way until a majority of the record's range supports it no more (commit.CR2), and not for commit.Expiry, 3 s.
+func TestGatewayDies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
+		replicated(t, c, 3)
+		root := connect(t, c, 0)
+		exec(t, root, "CREATE TABLE t (id int PRIMARY KEY, n int)")
+		exec(t, root, "INSERT INTO t SELECT i, 0 FROM generate_series(1, 20) AS g(i)")
+		var waits []time.Duration
+		for round := range 6 {
+			victim := 1 + round%2
+			if err := c.TransferLeases(ctx, 0); err != nil {
+				t.Fatal(err)
+			}
+			conn := connect(t, c, victim)
+			exec(t, conn, "BEGIN")
+			exec(t, conn, "UPDATE t SET n = n + 1 WHERE id IN (1, 2)")
+			exec(t, conn, "SELECT * FROM t WHERE id = 3 FOR UPDATE")
+			time.Sleep(time.Duration(round) * 61 * time.Millisecond)
+			c.Crash(victim, 0, round%3 == 0)
+			begin := time.Now()
+			for _, id := range []int{1, 2, 3} {
+				exec(t, root, "UPDATE t SET n = n + 10 WHERE id = "+string(rune('0'+id)))
+			}
+			waits = append(waits, time.Since(begin))
+			c.Boot(victim)
+			c.WaitReady(victim)
+			time.Sleep(5 * time.Second)
+		}
+		var sum int
+		if err := root.QueryRow(ctx, "SELECT sum(n) FROM t").Scan(&sum); err != nil || sum != 180 {
+			t.Errorf("%d, %v", sum, err)
+		}
+		t.Log(waits)
+		if worst := slices.Max(waits); worst > time.Second {
+			t.Errorf("a dead gateway's locks were in the way for %v", worst)
+		}
+	})
+}
