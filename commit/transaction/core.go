@@ -12,7 +12,6 @@ import (
 type Options struct {
 	ID        kv.TxnID
 	Gateway   kv.NodeID
-	Now       clock.Reading
 	Isolation kv.Isolation
 	Priority  int32
 	// AsOf, if not zero, fixes the read timestamp: no uncertainty, no locks, no writes.
@@ -79,11 +78,11 @@ type Core struct {
 	end end
 }
 
-// Init begins.
-func (c *Core) Init(o Options) {
+// Init begins, with a reading of the gateway's clock.
+func (c *Core) Init(o Options, now clock.Reading) {
 	c.o = o
 	c.level = o.Isolation
-	c.begin(o.ID, o.Now)
+	c.begin(o.ID, now)
 }
 
 func (c *Core) begin(id kv.TxnID, r clock.Reading) {
