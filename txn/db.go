@@ -150,6 +150,9 @@ func (db *DB) Begin(o TxnOptions) *Txn {
 
 // Retriable reports whether Restart gives the transaction another chance after err.
 func Retriable(err error) bool {
+	if err == nil {
+		return false // without the two destinations, which are objects
+	}
 	var (
 		retry    *RetryError
 		deadlock *kv.DeadlockError
