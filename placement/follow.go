@@ -75,7 +75,8 @@ func (d *decision) ways(to *Node) (sum float64, loaded bool) {
 func (d *decision) resting() bool { return d.r.Load != nil && !d.r.Load.Known }
 
 // followLoad moves the lease to where nearly all requests come from. Balance does not count: a request costs its
-// gateway less if that node serves it than if it sends it away and reads the answer.
+// gateway less if that node serves it than if it sends it away and reads the answer. A slow disk does not get it, unless it leaves one: where
+// all nodes are overloaded the gateway is no worse than the others.
 func (d *decision) followLoad() (Action, bool) {
 	at := d.byID[d.r.Leaseholder]
 	if at == nil || d.resting() {
@@ -88,7 +89,7 @@ func (d *decision) followLoad() (Action, bool) {
 	var best *Node
 	least := now / followGain
 	for _, to := range d.leaseTargets() {
-		if to.Slow || d.preference(to) > d.preference(at) {
+		if to.Slow && !at.Slow || d.preference(to) > d.preference(at) {
 			continue
 		}
 		if w, _ := d.ways(to); w < least {

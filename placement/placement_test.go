@@ -344,7 +344,7 @@ func TestRandom(t *testing.T) {
 			if a.Follow {
 				from, to := nodes[r.Leaseholder-1], nodes[a.Lease-1]
 				was, now := travelled(&r, nodes, from), travelled(&r, nodes, to)
-				if !r.Load.Known || !to.usable() || to.Slow || now*followGain > was ||
+				if !r.Load.Known || !to.usable() || to.Slow && !from.Slow || now*followGain > was ||
 					len(z.LeasePreferences) > 0 && z.LeasePreferences[0].satisfied(&from) && !z.LeasePreferences[0].satisfied(&to) {
 					t.Fatalf("seed %d: %s: n%d of %+v", seed, a.describe(), a.Lease, r.Load)
 				}

@@ -154,5 +154,10 @@ func (s *Store) noteSlow(clk time.Duration) {
 		return
 	}
 	s.queues.slow = slow
+	if slow {
+		s.log.Info("writes have waited long for this store's disk; leases are not moved here for balance, or to be near", "for", slowFor)
+	} else {
+		s.log.Info("writes have not waited long for this store's disk lately")
+	}
 	s.o.Cluster.Update(func(e *cluster.Entry) { e.Slow = slow })
 }

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"time"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -26,8 +27,8 @@ type Append struct {
 	// covers is a lazy append whose batch is before this one's in the engine's log, so it is durable when this one is; it
 	// may cover another one in turn.
 	covers *Append
-	index  uint64 // of its last entry, zero if it has none
-	tick   int64  // when it was made
+	index  uint64        // of its last entry, zero if it has none
+	since  time.Duration // when it was made, by the monotonic clock: ticks of a replica that was busy are made up for at once
 }
 
 // SyncWait returns when the append is durable, or the store has failed. It is called once, without the replica held.
@@ -238,7 +239,7 @@ func (r *Replica) appendLog(m *raftpb.Message) (*Append, error) {
 			return nil, err
 		}
 		removed()
-		a := &Append{Replica: r, durable: true, responses: m.Responses, index: lastIndex(m.Entries), tick: r.ticks}
+		a := &Append{Replica: r, durable: true, responses: m.Responses, index: lastIndex(m.Entries), since: r.o.Host.Clock.Monotonic()}
 		r.appends = append(r.appends, a)
 		return a, nil
 	}
@@ -254,7 +255,7 @@ func (r *Replica) appendLog(m *raftpb.Message) (*Append, error) {
 		if err != nil {
 			return nil, err
 		}
-		a := &Append{Replica: r, responses: m.Responses, lazy: true, index: lastIndex(m.Entries), tick: r.ticks}
+		a := &Append{Replica: r, responses: m.Responses, lazy: true, index: lastIndex(m.Entries), since: r.o.Host.Clock.Monotonic()}
 		r.appends = append(r.appends, a)
 		return a, nil
 	}
@@ -268,7 +269,7 @@ func (r *Replica) appendLog(m *raftpb.Message) (*Append, error) {
 		}
 		removed()
 	}
-	a := &Append{Replica: r, batch: b, responses: m.Responses, index: lastIndex(m.Entries), tick: r.ticks}
+	a := &Append{Replica: r, batch: b, responses: m.Responses, index: lastIndex(m.Entries), since: r.o.Host.Clock.Monotonic()}
 	r.appends = append(r.appends, a)
 	return a, nil
 }

@@ -172,8 +172,12 @@ func (r *Replica) successor(least uint64) (best kv.ReplicaDescriptor) {
 
 // stuck is the last entry of an append that has waited long for the disk, zero if none has.
 func (r *Replica) stuck() uint64 {
+	if len(r.appends) == 0 {
+		return 0
+	}
+	now := r.o.Host.Clock.Monotonic()
 	for _, a := range r.appends {
-		if a.index != 0 && r.ticks-a.tick >= slowTicks {
+		if a.index != 0 && now-a.since >= slowTicks*TickInterval {
 			return a.index
 		}
 	}
@@ -208,7 +212,8 @@ func (r *Replica) letGo(s *leaseState) bool {
 	r.lettingGo = r.o.Host.Group.Go(func(ctx context.Context) {
 		ctx, cancel := r.o.Host.Clock.WithTimeout(ctx, letGoTimeout)
 		defer cancel()
-		_ = r.TransferLease(ctx, to.Node) // otherwise a later tick tries again
+		err := r.TransferLease(ctx, to.Node) // otherwise a later tick tries again
+		r.o.Host.Log.Info("a lease leaves a slow disk", "range", uint64(r.rangeID), "to", to.Node, "waited", slowTicks*TickInterval, "error", err)
 		r.hold()
 		r.lettingGo = false
 		r.release()

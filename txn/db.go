@@ -2,6 +2,7 @@ package txn
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -121,9 +122,9 @@ func (db *DB) Metrics() *Metrics { return &db.metrics }
 func (db *DB) Clock() *clock.Clock { return db.o.Clock }
 
 func (db *DB) newID() (id kv.TxnID) {
-	// In halves, because for longer ones a machine asks the operating system, as for keys.
-	db.o.Host.Dice.Read(id[:8])
-	db.o.Host.Dice.Read(id[8:])
+	// As numbers, because for that many bytes a machine asks the operating system, as for keys.
+	binary.LittleEndian.PutUint64(id[:8], db.o.Host.Dice.Uint64())
+	binary.LittleEndian.PutUint64(id[8:], db.o.Host.Dice.Uint64())
 	return id
 }
 
@@ -153,14 +154,13 @@ func (db *DB) Begin(o TxnOptions) *Txn {
 		ID:             db.newID(),
 		Gateway:        db.o.NodeID(),
 		Incarnation:    db.incarnation(),
-		Now:            db.o.Clock.Read(),
 		Isolation:      o.Isolation,
 		Priority:       o.Priority,
 		AsOf:           o.AsOf,
 		Near:           o.Near,
 		ParallelCommit: !db.o.TwoPhases,
 		BufferBytes:    db.o.BufferBytes,
-	})
+	}, db.o.Clock.Read())
 	t.leader.Init(&t.core)
 	t.reading = db.readers.begin(t.core.Txn().ID, t.core.Txn().ReadTimestamp)
 	return t
@@ -168,6 +168,9 @@ func (db *DB) Begin(o TxnOptions) *Txn {
 
 // Retriable reports whether Restart gives the transaction another chance after err.
 func Retriable(err error) bool {
+	if err == nil {
+		return false // without the two destinations, which are objects
+	}
 	var (
 		retry    *RetryError
 		deadlock *kv.DeadlockError

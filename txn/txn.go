@@ -61,25 +61,24 @@ const (
 
 // Txn is one transaction. It is used by one goroutine at a time.
 type Txn struct {
-	db    *DB
-	o     TxnOptions
-	state state
+	db *DB
+	o  TxnOptions
 
 	// core is what every transaction has; leader is the leader protocol's half.
 	core   transaction.Core
 	leader coordinator.Coordinator
 	others *others // nil until it meets a range of another protocol than the leader's
 
+	state    state
 	trace    bool
-	served   []kv.Served
 	relied   bool // it has read or written
 	external external
+	repeats  bool // ReadOptions.Repeats
+	current  bool // the running statement decides by what it reads (ReadCurrent)
+	hold     bool // locks are kept until the end, or it does not commit (HoldLocks)
 
-	maxAge  time.Duration // ReadOptions.MaxAge
-	repeats bool          // ReadOptions.Repeats
-	current bool          // the running statement decides by what it reads (ReadCurrent)
-
-	hold bool // locks are kept until the end, or it does not commit (HoldLocks)
+	served []kv.Served
+	maxAge time.Duration // ReadOptions.MaxAge
 
 	reading reading // until it ends
 

@@ -2,6 +2,7 @@ package fastpaxos
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"hash/maphash"
 	"math"
@@ -45,6 +46,8 @@ const (
 	lackingMost = 1 << 12
 	// StalenessMost is how old rows may be that the default level reads, unless a session wants less: the time since their client had its answer, without the way of the read.
 	StalenessMost = time.Second
+	// newsItemSize is about how long an item is when it is sent, without its key.
+	newsItemSize = 48
 	// voteOld is how old a vote is when its row counts as one that may lack something. Ends of living gateways come a round trip after the option.
 	voteOld = 700 * time.Millisecond
 	// lackOld is how long a store has known that a row lacks something before it counts: what it lacks may be on its way.
@@ -176,7 +179,14 @@ func NewNews(o NewsOptions) *News {
 	return &News{o: o, seed: maphash.MakeSeed(), known: map[uint64]struct{}{}, ranges: map[kv.RangeID]*rangeNews{}, peers: map[kv.NodeID]*newsPeer{}}
 }
 
-func (n *News) hash(k keys.Key, name Name) uint64 { return maphash.Bytes(n.seed, k) ^ name.hash() }
+// hash is that of an option, for this process alone.
+func (n *News) hash(k keys.Key, name Name) uint64 {
+	var b [len(name.Txn) + 12]byte
+	copy(b[:], name.Txn[:])
+	binary.LittleEndian.PutUint64(b[len(name.Txn):], uint64(name.At.Wall))
+	binary.LittleEndian.PutUint32(b[len(name.Txn)+8:], uint32(name.At.Logical))
+	return maphash.Bytes(n.seed, k) ^ maphash.Bytes(n.seed, b[:])
+}
 
 // join adds a range, or says that its voters are others; t is nil then. A nil News has none.
 func (n *News) join(d *kv.RangeDescriptor, self kv.NodeID, t teller) {
@@ -267,14 +277,17 @@ func (g *rangeNews) note(k keys.Key, name Name, kind newsKind) {
 	h := n.hash(k, name)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if kind == carriedOut {
-		if _, old := n.known[h]; old {
-			kind = 0 // it was accepted here before
-		} else if _, old := n.before[h]; old {
-			kind = 0
-		}
+	_, known := n.known[h]
+	heard := known
+	if !heard {
+		_, heard = n.before[h]
 	}
-	n.known[h] = struct{}{}
+	if heard && kind == carriedOut {
+		kind = 0 // it was accepted here before
+	}
+	if !known {
+		n.known[h] = struct{}{}
+	}
 	n.latest = n.latest.Forward(name.At)
 	if len(n.known) > knownMost {
 		n.known, n.before = map[uint64]struct{}{}, n.known
@@ -624,15 +637,18 @@ func (n *News) Serve(_ context.Context, _ kv.NodeID, msg []byte) ([]byte, error)
 		}
 	}
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	if q.Incarnation != n.incarnation || q.Next > n.next || n.next-q.Next > uint64(len(n.items)) {
-		out.Lost = true
-		return out.Append(nil), nil
+	if out.Lost = q.Incarnation != n.incarnation || q.Next > n.next || n.next-q.Next > uint64(len(n.items)); !out.Lost {
+		out.Items = slices.Grow(out.Items, int(max(out.Next, q.Next)-q.Next))
+		for i := q.Next; i < out.Next; i++ {
+			out.Items = append(out.Items, n.items[i%newsMost])
+		}
 	}
-	for i := q.Next; i < out.Next; i++ {
-		out.Items = append(out.Items, n.items[i%newsMost])
+	n.mu.Unlock() // items are immutable; no replica waits while they are encoded
+	size := 64
+	for i := range out.Items {
+		size += len(out.Items[i].Key) + newsItemSize
 	}
-	return out.Append(nil), nil
+	return out.Append(make([]byte, 0, size)), nil
 }
 
 // Age is how long ago the last replica of a range here has heard from so many others that they are a quorum, of the range where that is longest; zero if there is no range of the protocol.

@@ -71,7 +71,11 @@ func readTidings(r *wire.Reader, t *tidings) {
 
 func decodeTidings(b []byte) (t tidings, err error) {
 	r := wire.Read(bytes.Clone(b))
+	t.Items = make([]newsItem, 0, len(b)/(newsItemSize+16))
 	readTidings(&r, &t)
+	if len(t.Items) == 0 {
+		t.Items = nil
+	}
 	return t, r.Err()
 }
 

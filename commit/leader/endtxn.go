@@ -3,6 +3,7 @@ package leader
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"meridian/commit"
 	"meridian/keys"
@@ -74,6 +75,7 @@ func (ev *evaluation) endOnePhase(r *kv.EndTxnRequest) (kv.Response, error) {
 
 // release lists the transaction's possible locks in the range, to be released in memory.
 func (ev *evaluation) release(spans []keys.Span, s kv.Status) {
+	ev.effects.released = slices.Grow(ev.effects.released, len(spans))
 	for _, span := range spans {
 		ev.effects.released = append(ev.effects.released, released{span, ev.txn.TxnMeta, s})
 	}

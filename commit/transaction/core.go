@@ -14,7 +14,6 @@ type Options struct {
 	Gateway kv.NodeID
 	// Incarnation is kv.TxnMeta's.
 	Incarnation uint64
-	Now         clock.Reading
 	Isolation   kv.Isolation
 	Priority    int32
 	// AsOf, if not zero, fixes the read timestamp: no uncertainty, no locks, no writes.
@@ -81,11 +80,11 @@ type Core struct {
 	end end
 }
 
-// Init begins.
-func (c *Core) Init(o Options) {
+// Init begins, with a reading of the gateway's clock.
+func (c *Core) Init(o Options, now clock.Reading) {
 	c.o = o
 	c.level = o.Isolation
-	c.begin(o.ID, o.Now)
+	c.begin(o.ID, now)
 }
 
 func (c *Core) begin(id kv.TxnID, r clock.Reading) {

@@ -12,7 +12,7 @@ import (
 // looks in vain).
 type SpanSet struct {
 	spans  []keys.Span
-	inline [4]keys.Span
+	inline [2]keys.Span
 	bytes  int
 	// tidyAt is the number of spans at which they are sorted and merged next.
 	tidyAt int

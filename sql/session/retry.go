@@ -72,9 +72,7 @@ func (s *Session) record(err error, size int, wasFailed, summed bool) {
 }
 
 // replayLimits returns the limits of the session's settings.
-func (s *settings) replayLimits() replay.Limits {
-	return replay.Limits{Statements: s.limit("transaction_replay_statements"), Bytes: s.limit("transaction_replay_size"), Shown: s.setting("transaction_replay_size")}
-}
+func (s *settings) replayLimits() replay.Limits { return s.frequent().replay }
 
 func (s *settings) limit(name string) int {
 	v := s.setting(name)

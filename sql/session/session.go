@@ -217,10 +217,11 @@ func onOff(v bool) string {
 // frequent are settings that every statement reads, in the form in which it uses them.
 type frequent struct {
 	changes                                        uint64 // of the values that they were made from
-	path, rounds                                   string
+	path, rounds, application                      string
 	statementTimeout, lockTimeout, idle, idleInTxn time.Duration
 	modes                                          txnstate.Modes
 	followers, plain, home, external               bool
+	replay                                         replay.Limits
 }
 
 // frequent returns the settings that every statement reads. They are read again only after a change of any setting.
@@ -228,7 +229,7 @@ func (s *settings) frequent() *frequent {
 	c := &s.read
 	if now := s.params.Changes(); c.changes != now {
 		*c = frequent{
-			changes: now, path: s.setting("search_path"), rounds: s.setting(maxRounds),
+			changes: now, path: s.setting("search_path"), rounds: s.setting(maxRounds), application: s.setting("application_name"),
 			statementTimeout: s.duration("statement_timeout"), lockTimeout: s.duration("lock_timeout"),
 			idle: s.duration(idleTimeout), idleInTxn: s.duration(idleInTxnTimeout),
 			modes:     s.defaultModes(),
@@ -236,6 +237,7 @@ func (s *settings) frequent() *frequent {
 			plain:     s.setting("locality_optimized_partitioned_index_scan") == "off",
 			home:      s.setting(enforceHome) == "on",
 			external:  s.setting(catalog.ExternalConsistency) == "on",
+			replay:    replay.Limits{Statements: s.limit("transaction_replay_statements"), Bytes: s.limit("transaction_replay_size"), Shown: s.setting("transaction_replay_size")},
 		}
 	}
 	return c

@@ -118,7 +118,7 @@ func (s *Session) afterCommit(ctx context.Context) error {
 	cat := s.cat
 	s.temp.commit()
 	if s.state.Wrote() {
-		s.srv.finished.note(finishedTxn{s.tx.ID(), s.pid, s.setting("application_name")})
+		s.srv.finished.note(finishedTxn{s.tx.ID(), s.pid, s.frequent().application})
 	}
 	s.clearTxn(true)
 	return cat.Finish(ctx, true)

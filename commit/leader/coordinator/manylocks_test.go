@@ -13,7 +13,7 @@ import (
 // that a write of a later statement does not pass over what has come since (coordinator.CO6).
 func TestManyLocks(t *testing.T) {
 	x, c := &transaction.Core{}, &Coordinator{}
-	x.Init(transaction.Options{ID: kv.TxnID{1}, Gateway: 1, Now: reading(10), Isolation: kv.ReadCommitted})
+	x.Init(transaction.Options{ID: kv.TxnID{1}, Gateway: 1, Isolation: kv.ReadCommitted}, reading(10))
 	c.Init(x)
 	begin := func(s int64) {
 		x.BeginStatement()

@@ -233,14 +233,14 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	}
 	switch d.Cmd {
 	case "begin":
-		o := transaction.Options{ID: kv.TxnID{1}, Gateway: 1, Now: reading(10), ParallelCommit: has("parallel"), BufferBytes: int(number("buffer"))}
+		o := transaction.Options{ID: kv.TxnID{1}, Gateway: 1, ParallelCommit: has("parallel"), BufferBytes: int(number("buffer"))}
 		if has("as-of") {
 			o.AsOf = at(number("as-of"))
 			o.Near = map[string]transaction.Nearness{"first": transaction.NearestFirst, "only": transaction.NearestOnly}[flags["near"]]
 		}
 		o.Isolation = map[string]kv.Isolation{"rr": kv.RepeatableRead, "rc": kv.ReadCommitted}[flags["level"]]
 		*s = script{saves: map[string]kv.Seq{}}
-		s.x.Init(o)
+		s.x.Init(o, reading(10))
 		s.c.Init(&s.x)
 		return ""
 	case "get":

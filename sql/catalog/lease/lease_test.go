@@ -37,6 +37,7 @@ type node struct {
 	m    *lease.Manager
 	deaf atomic.Bool
 	way  *slow
+	far  atomic.Int64 // how long a notification is under way to it, in nanoseconds
 }
 
 // notifier calls the other nodes directly.
@@ -50,6 +51,11 @@ func (n notifier) Broadcast(ctx context.Context, payload []byte, done func(kv.No
 	for _, o := range n.c.nodes {
 		if o.id != n.self && !o.deaf.Load() {
 			wg.Go(func() {
+				if far := time.Duration(o.far.Load()); far > 0 {
+					if o.h.Clock.Sleep(ctx, far) != nil {
+						return
+					}
+				}
 				if answer, err := o.m.HandleChange(ctx, payload); err == nil {
 					done(o.id, answer)
 				}
@@ -65,12 +71,17 @@ func newCluster(t testing.TB, n int, notify bool) *cluster {
 
 // newClusterOf has nodes of the given binaries; zero: this build.
 func newClusterOf(t testing.TB, notify bool, binaries ...version.Binary) *cluster {
+	return newClusterAt(t, notify, clock.DefaultMaxOffset, binaries...)
+}
+
+// newClusterAt has nodes whose clocks differ by maxOffset at most.
+func newClusterAt(t testing.TB, notify bool, maxOffset time.Duration, binaries ...version.Binary) *cluster {
 	c := &cluster{t: t}
 	net := sim.NewNetwork(sim.NetworkOptions{Seed: 1})
 	for i, b := range binaries {
 		h := sim.NewHost(context.Background(), sim.MachineOptions{Name: fmt.Sprint("n", i+1), Network: net, Seed: 1})
 		t.Cleanup(h.Group.Stop)
-		ck := clock.New(h.Clock, clock.DefaultMaxOffset)
+		ck := clock.New(h.Clock, maxOffset)
 		if c.fake == nil {
 			c.fake = fakekv.New(h, ck)
 		}

@@ -73,18 +73,25 @@ const (
 	spreadWithin = 10 * time.Second
 )
 
-// rounds is how long the two halves of the last registered change took, in nanoseconds: all nodes had registered it; all knew that it was decided. Zero: not known.
-type rounds struct{ register, decide atomic.Int64 }
+// rounds is how long the parts of the last registered change took, in nanoseconds: its row was written; all nodes had registered it; all knew that it was decided. Zero: not known.
+type rounds struct{ put, tell, decide atomic.Int64 }
 
-// expected is what the next one is expected to take. The first one measures how long the nodes take to answer.
-func (m *Manager) expected(ctx context.Context) (register, decide time.Duration, err error) {
-	register, decide = time.Duration(m.rounds.register.Load()), time.Duration(m.rounds.decide.Load())
-	if register != 0 && decide != 0 {
-		return register, decide, nil
+// parts are what the parts of the next one are expected to take.
+type parts struct{ put, tell, decide time.Duration }
+
+// rest is what has to be left when all nodes have registered a change, or have not in time: for the decision to reach them, or a later time, before the one that they know
+// has come.
+func (p parts) rest() time.Duration { return max(p.put+p.tell, p.decide) }
+
+// expected measures how long the nodes take to answer before the first change.
+func (m *Manager) expected(ctx context.Context) (parts, error) {
+	p := parts{time.Duration(m.rounds.put.Load()), time.Duration(m.rounds.tell.Load()), time.Duration(m.rounds.decide.Load())}
+	if p.put+p.tell != 0 && p.decide != 0 {
+		return p, nil
 	}
 	start := m.o.Host.Clock.Monotonic()
 	if _, err := m.tenants(ctx, nil, &ackSet{}); err != nil {
-		return 0, 0, err
+		return parts{}, err
 	}
 	if m.o.Notifier != nil {
 		limit, cancel := m.o.Host.Clock.WithTimeout(ctx, maxLead)
@@ -92,7 +99,7 @@ func (m *Manager) expected(ctx context.Context) (register, decide time.Duration,
 		cancel()
 	}
 	trip := m.o.Host.Clock.Monotonic() - start
-	return 2 * trip, 3 * trip, nil
+	return parts{trip, trip, 3 * trip}, nil
 }
 
 // tooLate remembers that a change which has had so long did not commit at its time: the next one gets twice as long.
@@ -198,13 +205,13 @@ func (t *Txn) register(ctx context.Context) error {
 			t.everRegistered = append(t.everRegistered, k)
 		}
 	}
-	round, rest, err := m.expected(ctx)
+	need, err := m.expected(ctx)
 	if err != nil {
 		return err
 	}
 	for range registerTries {
 		start := m.o.Host.Clock.Monotonic()
-		at := clock.Timestamp{Wall: max(m.horizon(t.exact), t.tx.ReadTimestamp().Wall) + int64(min((round+max(round, rest))*5/4+minLead, maxLead))}
+		at := clock.Timestamp{Wall: max(m.horizon(t.exact), t.tx.ReadTimestamp().Wall) + int64(min((need.put+need.tell+need.rest())*5/4+minLead, maxLead))}
 		for i := range regs {
 			regs[i].at = at
 		}
@@ -218,18 +225,28 @@ func (t *Txn) register(ctx context.Context) error {
 			return errStale("Another transaction changes the same object.")
 		}
 		t.registered = ks
+		put := m.o.Host.Clock.Monotonic()
+		if late := put - start - need.put; late > 0 {
+			// The lease of the rows' range has gone further away since the last change, or the range is slower. Each of the other parts reads or writes there, too. If too little
+			// is left, the nodes are not told of this time: they would hear of the next one when statements wait for this one already.
+			need.put, need.tell, need.decide = need.put+late, need.tell+late, need.decide+late
+			if left := time.Duration(at.Wall - m.horizon(t.exact)); left < need.tell+need.rest() {
+				continue
+			}
+		}
 		m.register(regs)
-		told, err := m.tellRegistered(ctx, regs, deps, t, max(round, rest))
+		told, err := m.tellRegistered(ctx, regs, deps, t, need.rest())
 		if err != nil {
 			return err
 		}
 		now := m.o.Host.Clock.Monotonic()
 		if told {
-			m.rounds.register.Store(int64(now - start))
+			m.rounds.put.Store(int64(put - start))
+			m.rounds.tell.Store(int64(now - put))
 			t.commitAt(at, now)
 			return nil
 		}
-		round, rest = max(round*2, now-start, minRetry), rest*3/2
+		need.tell, need.decide = max(need.tell*2, now-put, minRetry), need.decide*3/2
 	}
 	e := sqlstate.New(sqlstate.ObjectNotInPrerequisite, "a time for the change of the schema could not be agreed upon")
 	e.Detail = "Some node did not answer in time that it knows of the change."

@@ -145,6 +145,62 @@ func TestRegisteredWaitsForNobody(t *testing.T) {
 	})
 }
 
+// TestRegisteredSlowRange: when writing takes longer than at the last change, since the lease of the catalogue's range is in another region now, no statement waits for longer than the clocks'
+// interval: the publisher does not tell the nodes of a time that the decision can't precede.
+func TestRegisteredSlowRange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const epsilon = 20 * time.Millisecond
+		c := newClusterAt(t, true, epsilon, make([]version.Binary, 3)...)
+		defer c.stop()
+		ctx := context.Background()
+		id := c.nodes[0].create(t, "t")
+		c.nodes[0].external(t, id)
+		for i, n := range c.nodes {
+			n.far.Store(int64(time.Duration(i) * 35 * time.Millisecond))
+			n.way.d.Store(int64(10 * time.Millisecond))
+		}
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		for _, n := range c.nodes {
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					u := n.user()
+					if _, err := u.use(ctx, id, nil); err != nil {
+						t.Error(err)
+					}
+					u.tx.Rollback(ctx)
+					if err := u.cat.Finish(ctx, false); err != nil {
+						t.Error(err)
+					}
+					time.Sleep(2 * time.Millisecond)
+				}
+			})
+		}
+		// Each change finds the range as slow as the name says; that before it has measured another one.
+		for _, d := range []time.Duration{10, 10, 40, 10, 90, 30, 150, 10, 60, 200} {
+			for _, n := range c.nodes {
+				n.way.d.Store(int64(d * time.Millisecond))
+			}
+			if _, _, err := c.nodes[0].bump(ctx, id); err != nil {
+				t.Error(err)
+			}
+			for i, n := range c.nodes {
+				if _, _, longest := n.m.Coming(); longest > 2*epsilon+5*time.Millisecond {
+					t.Errorf("with %v a batch, a statement of node %d has waited for %v", d*time.Millisecond, i+1, longest)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		close(stop)
+		wg.Wait()
+	})
+}
+
 // TestRegisteredPublisherDies: its registration keeps the others from going on only until its time is past, and the change does not happen afterwards (lease.L17). The next one replaces it.
 func TestRegisteredPublisherDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
