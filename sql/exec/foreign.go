@@ -354,14 +354,15 @@ func (b *builder) follows(in *fkIn) error {
 			return err
 		}
 		for _, g := range generated {
-			if assigned[g.Ordinal] {
-				continue // the action's own value counts, not ON UPDATE
+			col := &in.child.Columns[g.Ordinal]
+			if assigned[g.Ordinal] || col.Generated != "" && col.State == catalog.Public && !reads(g.Expr, assigned) {
+				continue // the action's own value counts, not ON UPDATE; and nothing that it is computed from changes
 			}
 			ev, err := b.expr(g.Expr, l)
 			if err != nil {
 				return err
 			}
-			if in.child.Columns[g.Ordinal].Generated == "" {
+			if col.Generated == "" {
 				in.onUpdate = append(in.onUpdate, setExpr{g.Ordinal, ev})
 			} else {
 				in.generated = append(in.generated, setExpr{g.Ordinal, ev})
@@ -374,6 +375,12 @@ func (b *builder) follows(in *fkIn) error {
 	}
 	in.notNull, in.changed = in.writer.affected(assigned)
 	return nil
+}
+
+// reads reports whether an expression over ordinals plus one reads one of some columns.
+func reads(e scalar.Expr, ordinals map[int]bool) (found bool) {
+	scalar.Columns(e, func(id scalar.ColumnID) { found = found || ordinals[int(id)-1] })
+	return found
 }
 
 // outgoing notes the parents that a row needs. before is the row that it replaces, or nil.
