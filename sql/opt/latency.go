@@ -247,6 +247,7 @@ func appendConstant(prefix []byte, e scalar.Expr, t *types.T, desc bool) ([]byte
 // Sizes of package exec's requests, which decide how many there are.
 const (
 	scanPageBytes   = 1 << 20
+	scanApartBytes  = 4 << 20
 	firstLookups    = 64
 	growLookups     = 4
 	eagerScanRows   = 10_000
@@ -255,7 +256,7 @@ const (
 )
 
 // scanTrip is the requests of a scan that reads so many rows of a width, as package exec sends them: keys in batches; several spans with few
-// rows at once; otherwise pages, one after the other, and within a page one range after the other.
+// rows at once; otherwise pages, one after the other, and within a page one range after the other, except those of regions (Apart).
 func scanTrip(n *IndexScan, d Distance, reads, width float64) trip {
 	micros := d.Leaseholder
 	if !n.AsOf.IsZero() {
@@ -266,6 +267,9 @@ func scanTrip(n *IndexScan, d Distance, reads, width float64) trip {
 		return timesFar(math.Ceil(max(float64(len(n.Spans)), 1)/lookupBatchRows), micros)
 	case len(n.Spans) > 1 && n.Est.Rows < eagerScanRows && (n.Together || n.Limit == 0 && n.SoftLimit == 0):
 		return onceFar(micros)
+	}
+	if n.Apart() && d.CommitRounds == 0 {
+		return apartTrip(n, d, micros, reads*width)
 	}
 	pages := math.Ceil(reads * width / scanPageBytes)
 	if n.SoftLimit > 0 && float64(n.SoftLimit) < reads { // the consumer takes a part; pages grow
@@ -280,6 +284,21 @@ func scanTrip(n *IndexScan, d Distance, reads, width float64) trip {
 		t = t.farther(sure(float64(d.Ranges), d.Sum))
 	}
 	return t
+}
+
+// apartTrip is the requests of a scan whose regions' first pages are read at the same time: one round, and those for what these pages have no room for.
+func apartTrip(n *IndexScan, d Distance, micros, bytes float64) trip {
+	t := onceFar(micros)
+	if n.SpanLimit != nil {
+		return t
+	}
+	regions := float64(max(len(n.Spans), len(n.Table.Regions()), 1))
+	first := regions * min(scanPageBytes, scanApartBytes/regions)
+	more := math.Ceil(max(bytes-first, 0) / scanPageBytes)
+	if !n.AsOf.IsZero() {
+		return t.plus(timesFar(more, micros))
+	}
+	return t.plus(sure(more*float64(d.Ranges)/regions, more*d.Sum/regions))
 }
 
 // lookupTrip is the requests for so many keys, in batches that grow. Those of a batch go to all ranges at once.
