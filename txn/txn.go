@@ -7,6 +7,7 @@ import (
 	"meridian/clock"
 	"meridian/commit/leader/coordinator"
 	"meridian/commit/transaction"
+	"meridian/keys"
 	"meridian/kv"
 )
 
@@ -78,6 +79,10 @@ type Txn struct {
 	maxAge  time.Duration // ReadOptions.MaxAge
 	repeats bool          // ReadOptions.Repeats
 	current bool          // the running statement decides by what it reads (ReadCurrent)
+
+	restarts int // how often it was begun anew
+	// guessed is the row that the running attempt has read without a lock in order to change it (Optimistic); nil: none.
+	guessed keys.Key
 
 	hold bool // locks are kept until the end, or it does not commit (HoldLocks)
 

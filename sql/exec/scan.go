@@ -49,6 +49,8 @@ type indexScanOp struct {
 	// apart says that the beginnings of the regions' spans are read at the same time (opt.IndexScan.Apart), and spanLimit how many of the rows of each region leave at most; nil: all.
 	apart     bool
 	spanLimit scalar.Evaluator
+	// unlocked says that the row, which the statement changes and has locked when it changes it, may be read without its lock at first (opt.Unlocked).
+	unlocked bool
 	// narrow: the spans are keys of rows, and of what is below them only that is read in which the second table's rows are.
 	narrow bool
 }
@@ -83,6 +85,7 @@ func (b *builder) indexScan(n *opt.IndexScan) (op, error) {
 		o.eager = n.SpanLimit == nil && len(n.Spans) > 1 && n.Est.Rows < eagerScanRows && (n.Together || n.Limit == 0 && n.SoftLimit == 0)
 	}
 	o.apart = n.Apart() && o.keep() == nil
+	o.unlocked = n == b.optimistic
 	if o.apart && n.SpanLimit != nil {
 		if o.spanLimit, err = b.expr(n.SpanLimit, nil); err != nil {
 			return nil, err
@@ -689,6 +692,9 @@ func (it *indexScanIter) advance() (keys.Key, []byte, error) {
 		}
 		k := it.spans[0].Start
 		it.spans = it.spans[:0]
+		if it.o.unlocked && it.r.optimistic(k) {
+			lock = opt.Locking{}
+		}
 		v, err := it.get(k, lock.Strength, lock.Wait)
 		return k, v, err
 	}
