@@ -230,3 +230,33 @@ func TestPredictedLatencies(t *testing.T) {
 		}
 	})
 }
+
+// TestComputedRegionStays: an UPDATE of other columns than those from which the region is computed looks for no key in other regions, and does not lock the row against those that refer to it; so does one that sets columns
+// to themselves.
+func TestComputedRegionStays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := threeContinents(t)
+		exec(t, connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		conn := connectTo(t, c, 0, "movr")
+		exec(t, conn, "SET search_path = public") // see TestPredictedRounds
+		exec(t, conn, `CREATE TABLE tags (id int PRIMARY KEY, city text, name text UNIQUE, note text, crdb_region crdb_internal_region NOT NULL
+			AS ((CASE WHEN city = 'boston' THEN 'us-east1' WHEN city = 'seattle' THEN 'us-west1' ELSE 'europe-west1' END)::crdb_internal_region) STORED) LOCALITY REGIONAL BY ROW`)
+		homed(t, c, conn, "tags", 3, 2)
+		exec(t, conn, "INSERT INTO tags (id, city, name) VALUES (1, 'boston', 'a')")
+		leasesRest(t, c)
+		for _, set := range []string{"note = 'x'", "id = id, name = name, city = city, note = 'y'"} {
+			sql := "UPDATE tags SET " + set + " WHERE id = 1"
+			exec(t, conn, sql)
+			explained := plain(t, conn, "EXPLAIN "+sql)
+			if got := footer(t, explained, "wide-area rounds"); got != "0 to 2" || !strings.Contains(strings.Join(explained, "\n"), "no key") {
+				t.Errorf("%s: %s rounds are predicted\n%s", sql, got, strings.Join(explained, "\n"))
+			}
+			begun := time.Now()
+			exec(t, conn, sql)
+			if took := time.Since(begun); took > 10*time.Millisecond {
+				t.Errorf("%s took %v", sql, took)
+			}
+		}
+	})
+}
