@@ -168,6 +168,9 @@ type Batch struct {
 	// Enough, if not zero, is how many values and rows the sender waits for: it knows that the batch's reads find no more of them together. When
 	// they are found, the requests that were not answered are given up, and their responses are nil. It is the gateway's, and is not sent.
 	Enough int
+	// Apart says that MaxKeys and TargetBytes hold for each range: the batch's scans, all in one direction, are sent at the same time, each to the first range of its span, and its
+	// response names the rest of the span. It is the gateway's, and is not sent.
+	Apart bool
 }
 
 // Request is one operation. The concrete types are the *…Request of this file.

@@ -44,6 +44,9 @@ func (s *Sender) divide(ctx context.Context, b *kv.Batch, st *sendState) (*kv.Ba
 			staged = true
 		}
 	}
+	if b.Apart {
+		return s.apart(ctx, b, st)
+	}
 	if b.MaxKeys > 0 || b.TargetBytes > 0 {
 		return s.limited(ctx, b, st)
 	}
@@ -558,6 +561,70 @@ func (s *Sender) limited(ctx context.Context, b *kv.Batch, st *sendState) (*kv.B
 		}
 	}
 	return out, nil
+}
+
+// apart sends the scans of a batch at the same time, each to the first range of its span, in the direction of the scan (kv.Batch.Apart). So the regions of a table answer in the time of the farthest, and
+// nobody reads more than a page that may not be wanted.
+func (s *Sender) apart(ctx context.Context, b *kv.Batch, st *sendState) (*kv.BatchResponse, error) {
+	rests := make([]keys.Span, len(b.Requests)) // behind the first range
+	var parts []*part
+	for i, r := range b.Requests {
+		scan, ok := r.(*kv.ScanRequest)
+		if !ok {
+			return nil, &kv.InternalError{Message: "route: only scans are sent apart"}
+		}
+		cut := *scan
+		cut.End = scan.Span().Stop()
+		at := cut.Start
+		if scan.Reverse {
+			at = cut.End
+		}
+		e, err := s.locate(ctx, at, scan.Reverse)
+		if err != nil {
+			return nil, st.wrap(err)
+		}
+		switch {
+		case scan.Reverse && cut.Start.Less(e.desc.Start):
+			rests[i] = keys.Span{Start: cut.Start, End: e.desc.Start}
+			cut.Start = e.desc.Start
+		case !scan.Reverse && e.desc.End.Less(cut.End):
+			rests[i] = keys.Span{Start: e.desc.End, End: cut.End}
+			cut.End = e.desc.End
+		}
+		n := slices.IndexFunc(parts, func(p *part) bool { return p.e == e })
+		if n < 0 {
+			n, parts = len(parts), append(parts, &part{e: e})
+		}
+		parts[n].add(&cut, i)
+	}
+	if err := protocols(b, parts); err != nil {
+		return nil, st.wrap(err)
+	}
+	for _, p := range parts {
+		p.batch.Header = b.Header
+		p.batch.CanForwardRead = false // route.RO4
+		p.st.init(&p.batch, s.o.Probes)
+	}
+	s.sendParts(ctx, parts, 0)
+	r, err := merge(b, parts)
+	if err != nil {
+		return r, st.wrap(err)
+	}
+	for i, rest := range rests {
+		scan, ok := r.Responses[i].(*kv.ScanResponse)
+		if !ok || rest.End == nil {
+			continue
+		}
+		c := *scan
+		if c.Resume != nil && b.Requests[i].(*kv.ScanRequest).Reverse {
+			rest.End = c.Resume.End
+		} else if c.Resume != nil {
+			rest.Start = c.Resume.Start
+		}
+		c.Resume = &rest
+		r.Responses[i] = &c
+	}
+	return r, nil
 }
 
 func (s *Sender) subSend(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {

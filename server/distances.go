@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"meridian/commit/fastpaxos"
@@ -82,6 +84,41 @@ func (r ranges) Locate(ctx context.Context, p opt.Place, masters bool) error {
 		k = info.Desc.End
 	}
 	return nil
+}
+
+// freshRange bounds the wait for a range that is asked where it is; chosen by us, for a user who has asked for a plan.
+const freshRange = time.Second
+
+// Refresh implements session.Ranges. A gateway hears of changed replicas and moved leases with the answers of ranges that it has asked by an earlier state; so it asks.
+func (r ranges) Refresh(ctx context.Context, places []opt.Place) error {
+	var starts []keys.Key
+	for _, p := range places {
+		span := placeSpan(p)
+		for k := span.Start; k.Less(span.End) && len(starts) < maxLocated; {
+			info, err := r.n.router.Range(ctx, k, false)
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(starts, info.Desc.Start.Equal) {
+				starts = append(starts, info.Desc.Start)
+			}
+			k = info.Desc.End
+		}
+	}
+	limit, cancel := r.n.host.Clock.WithTimeout(ctx, freshRange)
+	defer cancel()
+	var asked sync.WaitGroup
+	for _, k := range starts {
+		asked.Add(1)
+		if !r.n.host.Group.Go(func(context.Context) {
+			defer asked.Done()
+			_, _ = r.n.router.Leaseholder(limit, rangeProbe(k), true) // one that does not answer is taken to be where it was
+		}) {
+			asked.Done()
+		}
+	}
+	asked.Wait()
+	return ctx.Err()
 }
 
 // placeSpan is the keys of rows.

@@ -298,6 +298,7 @@ func (t *Txn) Rollback(ctx context.Context) error {
 	if t.state != open {
 		return nil
 	}
+	t.guessedWrong()
 	later := t.core.Rollback(t.beat.record())
 	t.finish(rolledBack)
 	t.dropLoads(false)
@@ -313,6 +314,8 @@ func (t *Txn) Restart(ctx context.Context) error {
 		return ErrFinished
 	}
 	t.db.metrics.Restarts.Add(1)
+	t.restarts++
+	t.guessedWrong()
 	if cause := t.beat.aborted.Load(); cause != nil {
 		t.fail(*cause)
 	}

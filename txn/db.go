@@ -87,7 +87,9 @@ type DB struct {
 	cleaner cleaner
 	settler settler
 	readers readers
-	known   OtherRanges // the Sender; nil: it can't do it, or there are no other protocols
+	// contended are rows that transactions of this gateway do not read without a lock (Optimistic).
+	contended contended
+	known     OtherRanges // the Sender; nil: it can't do it, or there are no other protocols
 	// finishers are those of the protocols, the leader's among them.
 	finishers commit.Finishers
 }

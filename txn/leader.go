@@ -295,6 +295,40 @@ func (l *leaderRanges) Scan(ctx context.Context, _ *kv.Txn, o ScanOptions) (rows
 	return scan.Rows, scan.Resume, nil
 }
 
+// scanFirst scans the beginnings of several spans, in parallel over their ranges.
+func (l *leaderRanges) scanFirst(ctx context.Context, spans []keys.Span, o ScanOptions) (rows [][]kv.KeyValue, rests []*keys.Span, err error) {
+	t := (*Txn)(l)
+	scans := make([]kv.ScanRequest, len(spans))
+	b := &kv.Batch{Header: kv.Header{MaxKeys: o.MaxRows, TargetBytes: o.TargetBytes}, Requests: make([]kv.Request, len(spans)), Apart: true}
+	for i, s := range spans {
+		if err := t.stall(ctx, keys.Span{Start: s.Start, End: s.Stop()}); err != nil {
+			return nil, nil, err
+		}
+		scans[i] = kv.ScanRequest{Start: s.Start, End: s.Stop(), Reverse: o.Reverse}
+		b.Requests[i] = &scans[i]
+	}
+	r, err := t.send(ctx, b, t.leader.PrepareRead)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(r.Responses) != len(spans) {
+		return nil, nil, errMalformed
+	}
+	rows, rests = make([][]kv.KeyValue, len(spans)), make([]*keys.Span, len(spans))
+	for i := range spans {
+		scan, ok := r.Responses[i].(*kv.ScanResponse)
+		if !ok {
+			return nil, nil, errMalformed
+		}
+		rows[i], rests[i] = scan.Rows, scan.Resume
+		if read := without(keys.Span{Start: scans[i].Start, End: scans[i].End}, scan.Resume, o.Reverse); read.Start.Less(read.End) {
+			t.noteHeld(read, kv.NoLock, r)
+			t.leader.NoteRead(read)
+		}
+	}
+	return rows, rests, nil
+}
+
 // scanMany scans several spans completely, in parallel over their ranges.
 func (l *leaderRanges) scanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([][]kv.KeyValue, error) {
 	t := (*Txn)(l)

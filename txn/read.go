@@ -313,6 +313,40 @@ func (t *Txn) Scan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resu
 	return rows, resume, nil
 }
 
+// ScanFirst reads the first rows of several spans, all at the same time, in the direction of o.Reverse. o.MaxRows and o.TargetBytes, one of which has to be set, bound the rows of each range; o.Span, o.Lock and
+// o.Filter are not used. rests are the parts of the spans that were not read, nil where there is none. If it reports false it has read nothing, because not all of the ranges have leaseholders, or the rows are
+// being loaded.
+func (t *Txn) ScanFirst(ctx context.Context, spans []keys.Span, o ScanOptions) (rows [][]kv.KeyValue, rests []*keys.Span, ok bool, err error) {
+	if err := t.reliable(); err != nil {
+		return nil, nil, false, err
+	}
+	if t.load.flight != nil || t.others != nil || o.MaxRows == 0 && o.TargetBytes == 0 {
+		return nil, nil, false, nil
+	}
+	for _, s := range spans {
+		if _, err := t.locate(ctx, s.Start); err != nil {
+			return nil, nil, false, err
+		}
+		t.expect(s.Start)
+	}
+	if t.others != nil {
+		return nil, nil, false, nil
+	}
+	rows, rests, err = (*leaderRanges)(t).scanFirst(ctx, spans, o)
+	if err != nil {
+		if t.handOver(err) {
+			return nil, nil, false, nil
+		}
+		return nil, nil, false, err
+	}
+	for i, s := range spans {
+		if read := without(keys.Span{Start: s.Start, End: s.Stop()}, rests[i], o.Reverse); read.Start.Less(read.End) {
+			rows[i] = t.core.Overlay(rows[i], read, o.Reverse)
+		}
+	}
+	return rows, rests, true, nil
+}
+
 // without is the part of a span that a scan with a resume span has read.
 func without(s keys.Span, resume *keys.Span, reverse bool) keys.Span {
 	switch {

@@ -7,6 +7,7 @@ import (
 	"meridian/clock"
 	"meridian/commit/leader/coordinator"
 	"meridian/commit/transaction"
+	"meridian/keys"
 	"meridian/kv"
 )
 
@@ -79,6 +80,10 @@ type Txn struct {
 
 	served []kv.Served
 	maxAge time.Duration // ReadOptions.MaxAge
+
+	restarts int32 // how often it was begun anew
+	// guessed is the row that the running attempt has read without a lock in order to change it (Optimistic); nil: none.
+	guessed keys.Key
 
 	reading reading // until it ends
 

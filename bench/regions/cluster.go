@@ -141,6 +141,7 @@ type sample struct {
 	end     time.Duration // since the beginning of the measurement
 	latency time.Duration
 	failed  bool
+	hottest bool // of the row that is used most
 }
 
 // samples are gathered from all clients.

@@ -68,7 +68,14 @@ first reads and locks its row; the paper's takes one. The paper's UPDATE reads w
 hottest keys wait in a queue, each turn of which takes the round trip of the client that has the lock. Closed loops of
 fifty clients fill that queue: about one write in twenty is to the hottest of 10,000 keys, and the queue serves ten per second.
 
-GLOBAL tables are read where the reader is; reads meet a write of the future only if its timestamp is within the clocks' bound, and wait no longer than that bound.
+GLOBAL tables are read where the reader is; reads meet a write of the future only if its timestamp is within the clocks' bound, and wait no longer than that bound. An UPDATE reads its row there
+too, without a lock, and takes one round trip and the wait for its timestamp. If the row has changed meanwhile it is run again with a lock, and for a while the gateway's updates of that row lock it first.
+
+The writes' tail is the queue of one row. A tenth of all writes are to the hottest of 10,000 keys; each turn takes the round trip of the client that has the lock, 0.1 s in the mean of the five regions, and so
+the row serves eight to ten writes a second, which is less than fifty closed loops ask for. The smaller the bound, the sooner a client is back with its next write, and the longer is the queue: so the tail grows while all else
+becomes faster. The writes of all other rows have a line of their own: their p99 is 1.8, 2.5 and 2.7 times the p70, next to the paper's 2 for all writes. A row like the hottest has a shorter turn only if its
+leaseholder computes the new row by itself, which UPDATE does not do.
+
 Duplicate indexes read locally as well, and their readers wait for the commits of writers in other regions. Their writers' tail has the paper's size, and is a queue: a commit over five ranges
 far apart takes 0.35 s at least, half of those of the hottest key more than 0.5 s, and forty clients wait for it.
 
@@ -174,7 +181,8 @@ func measureVariant(t *testing.T, c *config, v *variant, keys int64, perRegion, 
 				defer conn.Close(ctx)
 				// The first operations prepare statements.
 				for op := range operations + unmeasured {
-					kind, sql, args := "read", v.read, []any{zipf.Next()}
+					key := zipf.Next()
+					kind, sql, args := "read", v.read, []any{key}
 					if dice.IntN(2) == 0 {
 						kind, sql, args = "write", "UPDATE usertable SET field0 = repeat($2, 100) WHERE ycsb_key = $1", append(args, string(rune('a'+op%26)))
 					}
@@ -184,7 +192,7 @@ func measureVariant(t *testing.T, c *config, v *variant, keys int64, perRegion, 
 						return
 					}
 					if op >= unmeasured {
-						all.add(sample{kind: kind, region: region, end: time.Since(start), latency: time.Since(begin)})
+						all.add(sample{kind: kind, region: region, end: time.Since(start), latency: time.Since(begin), hottest: key == 0})
 					}
 				}
 			})
@@ -223,13 +231,20 @@ func figure4Outcome(results map[string][]sample) *outcome {
 		}
 	}
 	for i, v := range variants() {
-		for k, kind := range []string{"read", "write"} {
-			l := latencies(results[v.name], func(s *sample) bool { return s.kind == kind })
+		row := func(kind string, of func(s *sample) bool) []time.Duration {
+			l := latencies(results[v.name], of)
 			fmt.Fprintf(&b, "| %s | %s |", v.name, kind)
 			for _, q := range figure4Quantiles {
 				fmt.Fprintf(&b, " %.1f ms |", milliseconds(quantile(l, q)))
 			}
 			fmt.Fprintf(&b, " %d |\n", len(l))
+			return l
+		}
+		for k, kind := range []string{"read", "write"} {
+			l := row(kind, func(s *sample) bool { return s.kind == kind })
+			if v.global() && kind == "write" {
+				row("write, all rows but the hottest", func(s *sample) bool { return s.kind == kind && !s.hottest })
+			}
 			curve := plot.Series{Name: v.name, Color: plot.Color(i), Dashed: v.stale}
 			for q := 0.0; q <= 1; q += 0.001 {
 				curve.X, curve.Y = append(curve.X, milliseconds(quantile(l, q))), append(curve.Y, q)

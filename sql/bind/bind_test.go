@@ -137,7 +137,7 @@ func dump(b *strings.Builder, v reflect.Value, depth int) {
 }
 
 // TestBind runs the scripts of testdata: "ddl" carries definitions out, "bind" prints what one statement becomes,
-// "err" prints the error of each line.
+// "err" prints the error of each line, and "adding" says that the columns table.column of its lines are being added.
 func TestBind(t *testing.T) {
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		v := newFakeView(t)
@@ -173,6 +173,12 @@ func TestBind(t *testing.T) {
 					if !v.apply(s) {
 						return fmt.Sprintf("can't apply %T", s)
 					}
+				}
+				return "ok\n"
+			case "adding":
+				for _, l := range strings.Split(d.Input, "\n") {
+					table, column, _ := strings.Cut(l, ".")
+					v.tables["public."+table].ColumnByName(column).State = catalog.WriteOnly
 				}
 				return "ok\n"
 			case "err":

@@ -17,8 +17,8 @@ import (
 // An UPDATE that adds to integer columns, and reads the row for nothing else, commutes with others of its kind (MDCC §3.4): in tables without a leader such updates of one row commit at
 // the same time, from every region, for as long as the column keeps within its bounds. These are those of its type and of CHECK constraints on it alone.
 
-// changing is what decides whether an UPDATE, or ON CONFLICT DO UPDATE, commutes.
-type changing struct {
+// change is what decides whether an UPDATE, or ON CONFLICT DO UPDATE, commutes.
+type change struct {
 	t *catalog.Table
 	// old are the columns of the row as it was, next those of the row as checks see it, and checks the constraints.
 	old, next []opt.ColumnID
@@ -31,7 +31,7 @@ type changing struct {
 }
 
 // commuting are the columns that a statement adds to, or the reason why each of its writes replaces the whole row; neither: the table's protocol makes no use of that.
-func (x *changing) commuting() (out []opt.Commuting, physical string) {
+func (x *change) commuting() (out []opt.Commuting, physical string) {
 	t := x.t
 	if t.Protocol != catalog.CommitProtocol(kv.FastPaxos) {
 		return nil, ""
@@ -40,6 +40,8 @@ func (x *changing) commuting() (out []opt.Commuting, physical string) {
 	switch {
 	case x.others != "":
 		return fail("%s", x.others)
+	case len(x.all) == 0:
+		return fail("no column changes")
 	case len(x.all) > len(x.set):
 		return fail("columns are computed from the row")
 	}
@@ -111,7 +113,7 @@ func indexed(t *catalog.Table, id catalog.ColumnID) string {
 }
 
 // adds reports whether an expression is a column plus or minus something that does not read the row.
-func (x *changing) adds(e scalar.Expr, id opt.ColumnID) bool {
+func (x *change) adds(e scalar.Expr, id opt.ColumnID) bool {
 	if c, ok := e.(*scalar.Cast); ok {
 		return x.adds(c.Arg, id) // to the column's own type, from a wider one
 	}
@@ -203,7 +205,7 @@ func returns(r tree.ReturningClause) bool {
 // commutingConflict decides whether DO UPDATE commutes. asked are the client's assignments.
 func (b *builder) commutingConflict(ins *opt.Insert, asked []opt.SetItem, returns bool) {
 	c := ins.Conflict
-	x := changing{t: ins.Table, old: c.Existing, next: ins.New, checks: c.Checks, set: asked, all: slices.Concat(c.Set, c.Generated), where: scalar.Conjoin(c.Where)}
+	x := change{t: ins.Table, old: c.Existing, next: ins.New, checks: c.Checks, set: asked, all: slices.Concat(c.Set, c.Generated), where: scalar.Conjoin(c.Where)}
 	switch {
 	case len(asked) == 0:
 		x.others = "UPSERT sets columns to what it is given"

@@ -355,9 +355,9 @@ func (b *builder) onConflict(oc *tree.OnConflict, ins *opt.Insert, t *catalog.Ta
 	both.add(row)
 	both.add(excluded)
 	ec := &exprContext{scope: both, clause: "ON CONFLICT"}
-	set := b.assignments(oc.Exprs, t, ec, nil)
-	c.Set = b.onUpdate(t, set, nil)
-	c.Generated = b.generatedItems(t, ins.New, alias)
+	set, same := changing(b.assignments(oc.Exprs, t, ec, nil), existing, b.inference(t))
+	c.Set = b.onUpdate(t, set, same)
+	c.Generated = b.generatedItems(t, ins.New, alias, c.Set)
 	if oc.Where != nil {
 		wc := &exprContext{scope: both, clause: "WHERE"}
 		c.Where = scalar.Conjuncts(b.boolean(wc, oc.Where.Expr))
@@ -379,15 +379,25 @@ func newScope(t *catalog.Table, ids []opt.ColumnID, alias string) *scope {
 }
 
 // generatedItems computes the generated columns of a row that is changed. row are the columns that hold the row as assigned, one for each
-// table column.
-func (b *builder) generatedItems(t *catalog.Table, row []opt.ColumnID, alias string) []opt.SetItem {
+// table column, and set the assignments. A column whose expression reads nothing that is assigned has its value already, as in PostgreSQL (ExecComputeStoredGenerated), unless it is
+// being added: rows of before have none yet. An inferred region may be assigned yet.
+func (b *builder) generatedItems(t *catalog.Table, row []opt.ColumnID, alias string, set []opt.SetItem) []opt.SetItem {
+	inferred := t.Inferred() != nil
 	var out []opt.SetItem
 	for i := range t.Columns {
 		col := &t.Columns[i]
 		if col.Generated == "" || col.State != catalog.Public && col.State != catalog.WriteOnly {
 			continue
 		}
-		out = append(out, opt.SetItem{Ordinal: i, Expr: b.assign(b.stored(t, col.Generated, newScope(t, row, alias)), col, nil)})
+		e := b.assign(b.stored(t, col.Generated, newScope(t, row, alias)), col, nil)
+		needed := col.State != catalog.Public
+		scalar.Columns(e, func(id scalar.ColumnID) {
+			o := slices.Index(row, id)
+			needed = needed || o < 0 || assigned(set, o) != nil || inferred && t.Columns[o].ID == t.RegionColumn
+		})
+		if needed {
+			out = append(out, opt.SetItem{Ordinal: i, Expr: e})
+		}
 	}
 	return out
 }
@@ -429,7 +439,7 @@ func (b *builder) upsert(ins *opt.Insert, t *catalog.Table, written []int) {
 		}
 	}
 	c.Set = b.onUpdate(t, c.Set, given)
-	c.Generated = b.generatedItems(t, ins.New, t.Name)
+	c.Generated = b.generatedItems(t, ins.New, t.Name, c.Set)
 	c.Checks = b.checks(t, ins.New, t.Name)
 	ins.Conflict = c
 }

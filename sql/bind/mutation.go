@@ -300,8 +300,10 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 		sortIDs(p.Pass)
 		rel = p
 	}
+	f := b.inference(t)
+	set, same := changing(set, old, f)
 	asked := set
-	set = b.onUpdate(t, set, nil)
+	set = b.onUpdate(t, set, same)
 	u := &opt.Update{Table: t, Old: old}
 	p := &opt.Project{Input: rel}
 	fresh := slices.Clone(old) // the columns that hold the new row
@@ -321,7 +323,7 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 		}
 	}
 	// Generated columns are computed from the new row, by a projection over that of the assignments: an assigned value is computed once.
-	follow := b.generatedItems(t, fresh, alias)
+	follow := b.generatedItems(t, fresh, alias, set)
 	tops := []*opt.Project{p} // from the lowest one
 	if len(follow) > 0 {
 		top := &opt.Project{Input: p, Pass: slices.Clone(p.Pass)}
@@ -334,7 +336,7 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 		}
 	}
 	all := slices.Concat(set, follow)
-	if f := b.inference(t); f != nil && f.assigns(all) {
+	if f != nil && f.assigns(all) {
 		all = append(all, opt.SetItem{Ordinal: f.region})
 		tops = append(tops, b.inferUpdate(f, u, tops[len(tops)-1], fresh)...)
 	}
@@ -354,7 +356,7 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 	case len(n.OrderBy) > 0 || n.Limit != nil || len(rows) > 0:
 		reads = "the rows, or what they are set to, come from a query"
 	}
-	x := changing{t: t, old: u.Old, next: u.New, checks: u.Checks, set: asked, all: all, where: where, others: reads}
+	x := change{t: t, old: u.Old, next: u.New, checks: u.Checks, set: asked, all: all, where: where, others: reads}
 	u.Commutes, u.Physical = x.commuting()
 	// RETURNING sees the new row and the columns of FROM.
 	rs := &scope{parent: sc.parent, level: sc.level, ctes: sc.ctes}
@@ -486,6 +488,21 @@ func (b *builder) returning(r tree.ReturningClause, row, sc *scope) returned {
 		out.cols[i] = outColumn{name: it.name, id: id, t: x.Type()}
 	}
 	return out
+}
+
+// changing drops assignments of a column to itself, whose ordinals it returns: the row keeps the value, so its keys, and what is computed from them, stay as they are. Columns by which
+// a region is inferred are kept, because the parent is looked up for them.
+func changing(set []opt.SetItem, row []opt.ColumnID, f *inference) (out []opt.SetItem, same map[int]bool) {
+	same = make(map[int]bool)
+	for _, s := range set {
+		c, ok := s.Expr.(*scalar.Column)
+		if ok && c.ID == row[s.Ordinal] && (f == nil || !slices.Contains(f.cols, s.Ordinal)) {
+			same[s.Ordinal] = true
+			continue
+		}
+		out = append(out, s)
+	}
+	return out, same
 }
 
 // onUpdate adds the values of the columns with ON UPDATE that an update does not assign. given are further ones that it does not touch, by ordinal.

@@ -79,7 +79,9 @@ func repeats(n opt.Node) bool {
 // change prepares the common part of a mutation of table; cols are the input's columns that hold the table's.
 func (b *builder) change(n, input opt.Node, table *catalog.Table, cols []scalar.ColumnID, at place) (changeOp, layout, error) {
 	b.mutator(at)
+	b.optimistic = opt.Unlocked(table, input)
 	in, l, err := b.input(input)
+	b.optimistic = nil
 	if err != nil {
 		return changeOp{}, nil, err
 	}

@@ -4,11 +4,13 @@ import (
 	"slices"
 
 	"meridian/keys"
+	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
+	"meridian/txn"
 )
 
 // fkOut is a foreign key of the table that is written: its rows need a parent.
@@ -354,14 +356,15 @@ func (b *builder) follows(in *fkIn) error {
 			return err
 		}
 		for _, g := range generated {
-			if assigned[g.Ordinal] {
-				continue // the action's own value counts, not ON UPDATE
+			col := &in.child.Columns[g.Ordinal]
+			if assigned[g.Ordinal] || col.Generated != "" && col.State == catalog.Public && !reads(g.Expr, assigned) {
+				continue // the action's own value counts, not ON UPDATE; and nothing that it is computed from changes
 			}
 			ev, err := b.expr(g.Expr, l)
 			if err != nil {
 				return err
 			}
-			if in.child.Columns[g.Ordinal].Generated == "" {
+			if col.Generated == "" {
 				in.onUpdate = append(in.onUpdate, setExpr{g.Ordinal, ev})
 			} else {
 				in.generated = append(in.generated, setExpr{g.Ordinal, ev})
@@ -374,6 +377,12 @@ func (b *builder) follows(in *fkIn) error {
 	}
 	in.notNull, in.changed = in.writer.affected(assigned)
 	return nil
+}
+
+// reads reports whether an expression over ordinals plus one reads one of some columns.
+func reads(e scalar.Expr, ordinals map[int]bool) (found bool) {
+	scalar.Columns(e, func(id scalar.ColumnID) { found = found || ordinals[int(id)-1] })
+	return found
 }
 
 // outgoing notes the parents that a row needs. before is the row that it replaces, or nil.
@@ -626,17 +635,17 @@ func (in *fkIn) violation(vals types.Row) *sqlstate.Error {
 }
 
 // precheck drops the statement's foreign key events if the state before the statement shows that they need no work, so
-// that the last batch can carry the commit (exec.X4). It may leave events that need none.
-func (r *run) precheck() error {
+// that the last batch can carry the commit (exec.X4). It may leave events that need none. missing are the rows that it has found to have no parent.
+func (r *run) precheck() (missing []fkEvent, err error) {
 	ins, outs := 0, 0
 	for _, e := range r.events {
 		switch {
 		case e.unique != nil:
-			return nil
+			return nil, nil
 		case e.out != nil:
 			outs++
 		case e.in.child.ID == e.in.parent.ID:
-			return nil
+			return nil, nil
 		default:
 			ins++
 		}
@@ -644,17 +653,20 @@ func (r *run) precheck() error {
 	if outs > 0 {
 		// These rows refer to their own table, in a statement that removes no key.
 		if ins > 0 {
-			return nil
+			return nil, nil
 		}
 		checks := make([]fkCheck, 0, outs)
 		for _, e := range r.events {
 			checks = append(checks, *e.out)
 		}
-		missing, err := r.missingParents(checks)
+		lack, err := r.missingParents(checks)
+		for _, i := range lack {
+			missing = append(missing, r.events[i])
+		}
 		if err == nil && len(missing) == 0 {
 			r.events = nil
 		}
-		return err
+		return missing, err
 	}
 	events := r.events
 	for len(events) > 0 {
@@ -664,17 +676,70 @@ func (r *run) precheck() error {
 			n++
 		}
 		if err := r.observe(in, events[:n]); err != nil {
-			return err
+			return nil, err
 		}
 		found := false
 		if err := in.of(r, events[:n], true, func(fkEvent, keys.Key) error {
 			found = true
 			return nil
 		}); err != nil || found {
-			return err
+			return nil, err
 		}
 		events = events[n:]
 	}
 	r.events = nil
-	return nil
+	return nil, nil
+}
+
+// orphan is the violation of a statement that is a transaction by itself, if it has written nothing yet and some of its new rows have no parent: the batch would be written only to
+// be undone, and the parent looked for at its leaseholder, since a transaction that has written reads nowhere else. A key that another row has, also one of the statement, is a violation that comes first; so
+// all keys of the new rows are looked up, at once, except random ones. In any doubt the answer is nil, and the end of the statement decides.
+func (m *mutation) orphan(missing []fkEvent) error {
+	if len(missing) == 0 || m.r.flushed || m.cascades {
+		return nil
+	}
+	first := missing[0]
+	for _, e := range missing {
+		if e.out.fk.self || e.out.fk.fk.Deferrable {
+			return nil // the batch may have the parent
+		}
+		if e.seq < first.seq {
+			first = e
+		}
+	}
+	var fresh []keys.Key
+	given := make(map[string]bool)
+	for w := range m.batch.Writes() {
+		switch w.Kind {
+		case txn.WritePutNew:
+			if given[string(w.Key)] {
+				return nil // two rows of the statement have it
+			}
+			given[string(w.Key)] = true
+			if !m.random(w.Key) {
+				fresh = append(fresh, w.Key)
+			}
+		case txn.WritePut: // an entry of an index that is not unique
+		default:
+			return nil
+		}
+	}
+	if len(given) == 0 || len(fresh) > lookupBatch {
+		return nil
+	}
+	vs, err := m.r.kv.GetMany(m.r.ctx, fresh, kv.NoLock, kv.Block)
+	if err != nil || slices.ContainsFunc(vs, func(v []byte) bool { return v != nil }) {
+		return err
+	}
+	return first.out.fk.violation(first.vals)
+}
+
+// random reports whether a key is one that no other row can have (unchecked).
+func (m *mutation) random(k keys.Key) bool {
+	for iw, on := range m.unchecked {
+		if on && iw.codec.has(k) {
+			return true
+		}
+	}
+	return false
 }

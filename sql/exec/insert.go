@@ -142,12 +142,16 @@ func (b *builder) onConflict(o *insertOp, s *opt.Insert, n *opt.InsertNode) (err
 	return nil
 }
 
-// affected lists the NOT NULL columns among those assigned, and the indexes with an entry that may change.
+// affected lists the NOT NULL columns among those assigned, and the indexes with an entry that may change. A row of which nothing is assigned is written as it is, so that transactions that
+// change it too conflict with the statement.
 func (w *tableWriter) affected(assigned map[int]bool) (notNull []int, changed []*indexWriter) {
 	for _, o := range w.notNull {
 		if assigned[o] {
 			notNull = append(notNull, o)
 		}
+	}
+	if len(assigned) == 0 {
+		return nil, []*indexWriter{w.primary}
 	}
 	for _, iw := range w.indexes {
 		for o := range assigned {

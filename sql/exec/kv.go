@@ -162,6 +162,11 @@ type finder interface {
 	GetFound(ctx context.Context, ks []keys.Key, enough int, lock kv.LockStrength, wait kv.WaitPolicy) ([][]byte, error)
 }
 
+// firstScanner is implemented by a KV that reads the beginnings of several spans at the same time.
+type firstScanner interface {
+	ScanFirst(ctx context.Context, spans []keys.Span, o txn.ScanOptions) (rows [][]kv.KeyValue, rests []*keys.Span, ok bool, err error)
+}
+
 // tracer is implemented by a KV that can name the ranges and nodes that served it.
 type tracer interface {
 	SetTrace(on bool)
@@ -439,6 +444,29 @@ func (rd *reader) askScans(spans []keys.Span, o txn.ScanOptions) (rows [][]kv.Ke
 	return rows, err
 }
 
+// askFirst asks for the beginnings of several spans; ok is false if they have to be read one after the other.
+func (rd *reader) askFirst(spans []keys.Span, o txn.ScanOptions) (rows [][]kv.KeyValue, rests []*keys.Span, ok bool, err error) {
+	f, ok := rd.r.kv.(firstScanner)
+	if !ok {
+		return nil, nil, false, nil
+	}
+	if err := rd.r.staysAll(spans, kv.NoLock); err != nil {
+		return nil, nil, false, err
+	}
+	if rd.stats == nil {
+		return f.ScanFirst(rd.r.ctx, spans, o)
+	}
+	err = rd.measure(func() (n, bytes int64, _ error) {
+		rows, rests, ok, err = f.ScanFirst(rd.r.ctx, spans, o)
+		for _, list := range rows {
+			n += int64(len(list))
+			bytes += pairBytes(list)
+		}
+		return n, bytes, err
+	})
+	return rows, rests, ok, err
+}
+
 // write sends a batch, and commits with it.
 func (rd *reader) write(b *txn.WriteBatch, commit bool) (err error) {
 	if rd.r.env.Home != nil {
@@ -471,6 +499,8 @@ func pairBytes(rows []kv.KeyValue) (n int64) {
 const (
 	// pageBytes bounds one page of a scan.
 	pageBytes = 1 << 20
+	// apartBytes bounds the first pages of a scan's spans together, if they are read at the same time.
+	apartBytes = 4 * pageBytes
 	// firstPage is how many rows a scan asks for first when its consumer may stop early; pages then grow.
 	firstPage = 64
 	// filteredPage is the least page of a scan with a filter.

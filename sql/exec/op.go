@@ -92,6 +92,8 @@ type builder struct {
 	ctes    map[int]*cteInfo
 	tables  map[catalog.ID]*catalog.Table
 	writers map[catalog.ID]*tableWriter
+	// optimistic is the scan whose row may be read without its lock at first; nil: none.
+	optimistic *opt.IndexScan
 	// place is the place of the node to be compiled next.
 	place place
 	// owed is memory that was not requested from Room yet, and steps counts the parts compiled since the last request.

@@ -351,6 +351,7 @@ type run struct {
 	// affected rows; committed with the last batch.
 	affected   int64
 	committed  bool
+	flushed    bool // a batch of writes was sent
 	changes    []tableChanges
 	events     []fkEvent
 	seq, cause int // of the event that was noted last, and of the one whose action is under way
@@ -381,7 +382,7 @@ func (r *run) start(ctx context.Context, env *Env) {
 		r.budget = &r.own
 	}
 	r.sctx.Memory = r.budget
-	r.affected, r.committed = 0, false
+	r.affected, r.committed, r.flushed = 0, false, false
 	r.seq, r.cause = 0, 0
 	r.known = nil
 }

@@ -46,6 +46,11 @@ type indexScanOp struct {
 	followLock opt.Locking
 	// lineage, if set, is the tables of an interleaved join, whose rows the scan reads together: those of the index and all below.
 	lineage lineage
+	// apart says that the beginnings of the regions' spans are read at the same time (opt.IndexScan.Apart), and spanLimit how many of the rows of each region leave at most; nil: all.
+	apart     bool
+	spanLimit scalar.Evaluator
+	// unlocked says that the row, which the statement changes and has locked when it changes it, may be read without its lock at first (opt.Unlocked).
+	unlocked bool
 	// narrow: the spans are keys of rows, and of what is below them only that is read in which the second table's rows are.
 	narrow bool
 }
@@ -77,7 +82,14 @@ func (b *builder) indexScan(n *opt.IndexScan) (op, error) {
 			}
 			o.points = o.points && o.spans[i].point
 		}
-		o.eager = len(n.Spans) > 1 && n.Est.Rows < eagerScanRows && (n.Together || n.Limit == 0 && n.SoftLimit == 0)
+		o.eager = n.SpanLimit == nil && len(n.Spans) > 1 && n.Est.Rows < eagerScanRows && (n.Together || n.Limit == 0 && n.SoftLimit == 0)
+	}
+	o.apart = n.Apart() && o.keep() == nil
+	o.unlocked = n == b.optimistic
+	if o.apart && n.SpanLimit != nil {
+		if o.spanLimit, err = b.expr(n.SpanLimit, nil); err != nil {
+			return nil, err
+		}
 	}
 	b.reads(o.index, n.Spans, o.spans)
 	if o.filter, err = b.exprs(n.Filter, layoutOf(n)); err != nil {
@@ -223,8 +235,20 @@ type indexScanIter struct {
 	// arrivals are the rows that came with entries, for the index join above; nil: none does. rows says that the scan asks for them.
 	arrivals *arrivals
 	rows     bool
+	// ahead are the first pages of the spans that are not begun yet, which are the last ones of spans; nil: they were not read ahead. apart says that they are to be.
+	ahead []ahead
+	apart bool
+	// most is how many rows of a span leave at most; zero: all. left counts those that may yet, of the span in progress, and rest says that spans has a part of it.
+	most, left int64
+	rest       bool
 	// last is the key of the entry that was returned last, of a scan of points.
 	last keys.Key
+}
+
+// ahead is the first page of a span, and the rest of the span behind it, if there is one.
+type ahead struct {
+	rows []kv.KeyValue
+	rest *keys.Span
 }
 
 // spanBytes is the approximate memory of a span and its key.
@@ -264,8 +288,25 @@ func (it *indexScanIter) open() error {
 	if o.node.Limit > 0 && o.filter != nil && it.size == 0 {
 		it.size = firstPage
 	}
+	if o.spanLimit != nil {
+		d, err := o.spanLimit.Eval(&it.r.sctx, nil)
+		if err != nil {
+			return err
+		}
+		if !d.IsNull() { // no limit
+			it.most = max(d.Int(), 1)
+			it.size = int(min(it.most, 1<<16))
+			if o.filter != nil {
+				it.size = max(it.size, filteredPage)
+			}
+		}
+	}
+	it.apart = o.apart
 	if o.spans == nil {
 		it.spans = append(it.spans, o.index.all())
+		if o.apart {
+			return it.perRegion()
+		}
 		return nil
 	}
 	for i := range o.spans {
@@ -321,6 +362,78 @@ func (it *indexScanIter) open() error {
 		it.spans = it.spans[:0]
 	}
 	return nil
+}
+
+// perRegion divides the span of a whole index at the beginnings of the regions' rows.
+func (it *indexScanIter) perRegion() error {
+	all := it.spans[0]
+	var starts []keys.Key
+	for _, v := range regionValues(it.o.node.Table) {
+		s, ok, err := it.o.index.span(types.Row{v}, nil, false, nil, false)
+		if err != nil {
+			return err
+		}
+		if ok && all.Start.Less(s.Start) && s.Start.Less(all.End) {
+			starts = append(starts, s.Start)
+		}
+	}
+	slices.SortFunc(starts, keys.Key.Compare)
+	if len(starts) > 0 {
+		starts = starts[1:] // nothing is in front of the first region
+	}
+	for _, k := range starts {
+		last := &it.spans[len(it.spans)-1]
+		it.spans = append(it.spans, keys.Span{Start: k, End: last.End})
+		it.spans[len(it.spans)-2].End = k
+	}
+	if it.o.node.Reverse {
+		slices.Reverse(it.spans)
+	}
+	return nil
+}
+
+// readAhead reads the first pages of all spans at the same time.
+func (it *indexScanIter) readAhead() error {
+	it.apart = false
+	if len(it.spans) < 2 || len(it.spans) > maxApart {
+		return nil
+	}
+	o := txn.ScanOptions{Reverse: it.o.node.Reverse, MaxRows: int64(it.size), TargetBytes: min(pageBytes, apartBytes/int64(len(it.spans)))}
+	rows, rests, ok, err := it.askFirst(it.spans, o)
+	if !ok || err != nil {
+		return err
+	}
+	n := int64(0)
+	for i := range rows {
+		n += pairBytes(rows[i])
+		it.ahead = append(it.ahead, ahead{rows[i], rests[i]})
+	}
+	if n < pageFree {
+		return nil
+	}
+	if err := it.r.budget.Grow(n); err != nil {
+		return err
+	}
+	it.taken += n
+	return nil
+}
+
+// maxApart bounds the spans whose beginnings are read at the same time.
+const maxApart = 64
+
+// fromAhead takes the next page from what was read ahead; it reports false if the next page has to be asked for.
+func (it *indexScanIter) fromAhead() bool {
+	if it.ahead == nil || len(it.ahead) < len(it.spans) {
+		return false
+	}
+	a := it.ahead[0]
+	it.ahead, it.page = it.ahead[1:], a.rows
+	if it.rest = a.rest != nil; it.rest {
+		it.spans[0] = *a.rest
+	} else {
+		it.spans = it.spans[1:]
+	}
+	return true
 }
 
 // evalSpan appends the spans of a specification: one, or none if no row can be in it, or one for each element of its
@@ -507,6 +620,7 @@ func (it *indexScanIter) drop() {
 	clear(it.spans)
 	it.spans = it.spans[:0]
 	it.page, it.lists, it.ks, it.kvals, it.batch, it.point = nil, nil, nil, nil, nil, false
+	it.ahead, it.apart, it.most, it.rest = nil, false, 0, false
 }
 
 func (it *indexScanIter) close() {
@@ -544,6 +658,9 @@ func (it *indexScanIter) next() (types.Row, error) {
 		}
 		if ok {
 			it.sent++
+			if it.most > 0 {
+				it.leaveSpan()
+			}
 			if it.o.points {
 				it.last = k
 			}
@@ -575,6 +692,9 @@ func (it *indexScanIter) advance() (keys.Key, []byte, error) {
 		}
 		k := it.spans[0].Start
 		it.spans = it.spans[:0]
+		if it.o.unlocked && it.r.optimistic(k) {
+			lock = opt.Locking{}
+		}
 		v, err := it.get(k, lock.Strength, lock.Wait)
 		return k, v, err
 	}
@@ -613,6 +733,17 @@ func (it *indexScanIter) advance() (keys.Key, []byte, error) {
 		if len(it.spans) == 0 {
 			return nil, nil, nil
 		}
+		if it.apart {
+			if err := it.readAhead(); err != nil {
+				return nil, nil, err
+			}
+		}
+		if !it.rest {
+			it.left = it.most
+		}
+		if it.fromAhead() {
+			continue
+		}
 		if it.o.eager && it.o.lineage != nil && len(it.spans) > 1 {
 			n := min(len(it.spans), lookupBatch)
 			lists, err := it.scanMany(it.spans[:n], txn.ScanOptions{Filter: it.o.keep()})
@@ -637,7 +768,7 @@ func (it *indexScanIter) advance() (keys.Key, []byte, error) {
 			return nil, nil, err
 		}
 		it.page = page
-		if resume != nil {
+		if it.rest = resume != nil; it.rest {
 			it.spans[0] = *resume
 		} else {
 			it.spans = it.spans[1:]
@@ -645,6 +776,17 @@ func (it *indexScanIter) advance() (keys.Key, []byte, error) {
 		if err := it.r.ctx.Err(); err != nil {
 			return nil, nil, err
 		}
+	}
+}
+
+// leaveSpan counts a row, and leaves its span if no more of them are wanted.
+func (it *indexScanIter) leaveSpan() {
+	if it.left--; it.left > 0 {
+		return
+	}
+	it.page = nil
+	if it.rest {
+		it.spans, it.rest = it.spans[1:], false
 	}
 }
 

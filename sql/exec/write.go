@@ -532,11 +532,16 @@ func (m *mutation) flush(commit bool) error {
 	var err error
 	commit = commit && r.env.AutoCommit
 	if commit && len(r.events) > 0 {
-		if err = r.precheck(); err != nil {
+		missing, err := r.precheck()
+		if err != nil {
+			return err
+		}
+		if err := m.orphan(missing); err != nil {
 			return err
 		}
 	}
 	commit = commit && len(r.events) == 0
+	r.flushed = true
 	err = m.write(&m.batch, commit)
 	r.committed = commit && err == nil
 	if commit && err != nil {

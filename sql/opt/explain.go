@@ -185,6 +185,9 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 		} else if n.SoftLimit > 0 {
 			add("limit hint", strconv.FormatInt(n.SoftLimit, 10))
 		}
+		if n.SpanLimit != nil {
+			add("limit of each region", x.count(n.SpanLimit))
+		}
 		if n.Follow {
 			add("rows", "come with their entries")
 		}

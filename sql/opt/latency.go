@@ -247,6 +247,7 @@ func appendConstant(prefix []byte, e scalar.Expr, t *types.T, desc bool) ([]byte
 // Sizes of package exec's requests, which decide how many there are.
 const (
 	scanPageBytes   = 1 << 20
+	scanApartBytes  = 4 << 20
 	firstLookups    = 64
 	growLookups     = 4
 	eagerScanRows   = 10_000
@@ -255,7 +256,7 @@ const (
 )
 
 // scanTrip is the requests of a scan that reads so many rows of a width, as package exec sends them: keys in batches; several spans with few
-// rows at once; otherwise pages, one after the other, and within a page one range after the other.
+// rows at once; otherwise pages, one after the other, and within a page one range after the other, except those of regions (Apart).
 func scanTrip(n *IndexScan, d Distance, reads, width float64) trip {
 	micros := d.Leaseholder
 	if !n.AsOf.IsZero() {
@@ -266,6 +267,9 @@ func scanTrip(n *IndexScan, d Distance, reads, width float64) trip {
 		return timesFar(math.Ceil(max(float64(len(n.Spans)), 1)/lookupBatchRows), micros)
 	case len(n.Spans) > 1 && n.Est.Rows < eagerScanRows && (n.Together || n.Limit == 0 && n.SoftLimit == 0):
 		return onceFar(micros)
+	}
+	if n.Apart() && d.CommitRounds == 0 {
+		return apartTrip(n, d, micros, reads*width)
 	}
 	pages := math.Ceil(reads * width / scanPageBytes)
 	if n.SoftLimit > 0 && float64(n.SoftLimit) < reads { // the consumer takes a part; pages grow
@@ -280,6 +284,21 @@ func scanTrip(n *IndexScan, d Distance, reads, width float64) trip {
 		t = t.farther(sure(float64(d.Ranges), d.Sum))
 	}
 	return t
+}
+
+// apartTrip is the requests of a scan whose regions' first pages are read at the same time: one round, and those for what these pages have no room for.
+func apartTrip(n *IndexScan, d Distance, micros, bytes float64) trip {
+	t := onceFar(micros)
+	if n.SpanLimit != nil {
+		return t
+	}
+	regions := float64(max(len(n.Spans), len(n.Table.Regions()), 1))
+	first := regions * min(scanPageBytes, scanApartBytes/regions)
+	more := math.Ceil(max(bytes-first, 0) / scanPageBytes)
+	if !n.AsOf.IsZero() {
+		return t.plus(timesFar(more, micros))
+	}
+	return t.plus(sure(more*float64(d.Ranges)/regions, more*d.Sum/regions))
 }
 
 // lookupTrip is the requests for so many keys, in batches that grow. Those of a batch go to all ranges at once.
@@ -412,6 +431,8 @@ type predictor struct {
 	again trip
 	// replaced is the scan of the rows that the statement, or a part of it, replaces; written is one whose rows it changes, also by updates that commute.
 	replaced, written *IndexScan
+	// unlocked is the scan of a row that a statement changes, and reads without a lock.
+	unlocked *IndexScan
 	// decides says that the statement changes rows, and so decides by what had committed when it began (txn.TX16); confirm is the round by which it makes sure of keys that it does not write.
 	decides bool
 	confirm trip
@@ -523,6 +544,14 @@ func (x *predictor) node(n Node) (sum trip) {
 			x.replaced = s
 		}
 	}
+	if !x.region.Locks && !x.region.External {
+		switch m := n.(type) {
+		case *UpdateNode:
+			x.unlocked = Unlocked(m.Stmt.Table, m.Input)
+		case *DeleteNode:
+			x.unlocked = Unlocked(m.Stmt.Table, m.Input)
+		}
+	}
 	if j, ok := n.(*IndexJoin); ok && j.Locking.Strength != kv.NoLock && len(j.Filter) > 0 {
 		if s, ok := j.Input.(*IndexScan); ok && s.Single {
 			x.written = s // its entries are as the rows are
@@ -549,7 +578,7 @@ func (x *predictor) node(n Node) (sum trip) {
 	r := x.region
 	switch n := n.(type) {
 	case *IndexScan:
-		d := x.plain(n.Table, x.current(n.Table, n.Index, n.Spans, n.Single), n.Locking.Strength != kv.NoLock)
+		d := x.plain(n.Table, x.current(n.Table, n.Index, n.Spans, n.Single), n.Locking.Strength != kv.NoLock && n != x.unlocked)
 		t := x.asks(n.Table, d, scanTrip(n, d, n.reads, n.width))
 		x.reads(d, n == x.replaced)
 		if n.Single && n != x.written {
@@ -594,16 +623,16 @@ func (x *predictor) node(n Node) (sum trip) {
 	case *InsertNode:
 		sum = sum.plus(x.insert(n))
 	case *UpdateNode:
-		moves := slices.ContainsFunc(n.Stmt.Set, func(s SetColumn) bool { return s.Ordinal == firstOrdinal(n.Stmt.Table) })
+		moved := slices.IndexFunc(n.Stmt.Set, func(s SetColumn) bool { return s.Ordinal == firstOrdinal(n.Stmt.Table) })
 		refers := func(fk *catalog.ForeignKey) bool {
 			if inferred := n.Stmt.Table.Inferred(); inferred != nil && fk.ID == inferred.ID && looksUpParents(n.Input) {
 				return false
 			}
 			return slices.ContainsFunc(n.Stmt.Set, func(s SetColumn) bool { return slices.Contains(fk.Columns, n.Stmt.Table.Columns[s.Ordinal].ID) })
 		}
-		sum = sum.plus(x.checks(n, n.Stmt.Table, nil, refers, nil)).plus(x.changes(n.Stmt.Table, n.Input, moves))
+		sum = sum.plus(x.checks(n, n.Stmt.Table, nil, refers, nil)).plus(x.updates(n, moved))
 	case *DeleteNode:
-		sum = sum.plus(x.changes(n.Stmt.Table, n.Input, false))
+		sum = sum.plus(x.changes(n.Stmt.Table, n.Input))
 		var children trip
 		for _, ref := range n.Stmt.Table.ReferencedBy {
 			if r.Distance != nil {
@@ -795,11 +824,58 @@ func (x *predictor) checks(n Node, t *catalog.Table, home []byte, refers func(*c
 	return far
 }
 
-// changes is writes of rows that an operator reads. Those that are looked for in the gateway's region first may be there.
-func (x *predictor) changes(t *catalog.Table, in Node, moves bool) trip {
-	if moves {
-		return x.writes(t, nil)
+// updates is changes of an UPDATE, in which moved is the number of the assignment to the first column of the primary key; negative: there is none. Rows go to the place that is assigned, if that is known, and else may
+// stay where they are.
+func (x *predictor) updates(n *UpdateNode, moved int) trip {
+	t := n.Stmt.Table
+	if moved < 0 {
+		return x.changes(t, n.Input)
 	}
+	to := x.known(t, n.Input, n.Stmt.Set[moved].Col)
+	from := x.firstValue(t, n.Input)
+	far := x.writes(t, nil)
+	if from != nil && to != nil {
+		return x.writes(t, from).farther(x.writes(t, to))
+	}
+	if from == nil && x.nearFirst(n.Input) {
+		from = x.gatewayHome(t)
+	}
+	var near trip
+	switch {
+	case from != nil && to != nil:
+		near = x.writes(t, from).farther(x.writes(t, to))
+	case from != nil:
+		near = x.writes(t, from)
+	case to != nil:
+		near = x.writes(t, to)
+	default:
+		return far
+	}
+	far.leastRounds, far.leastMicros = near.leastRounds, near.leastMicros
+	return far
+}
+
+// known is the value that a column of a projection has in all rows, as one of the first column of a table's primary key, in key encoding; nil: several, or not known.
+func (x *predictor) known(t *catalog.Table, in Node, col ColumnID) []byte {
+	for {
+		p, ok := in.(*ProjectNode)
+		if !ok {
+			return nil
+		}
+		if i := slices.Index(p.Cols, col); i >= 0 {
+			c, ok := p.Exprs[i].(*scalar.Column)
+			if !ok {
+				v, _ := x.homeOf(t, p.Exprs[i], t.Columns[firstOrdinal(t)].Type, t.Primary().Columns[0].Desc)
+				return v
+			}
+			col = c.ID
+		}
+		in = p.Input
+	}
+}
+
+// changes is writes of rows that an operator reads. Those that are looked for in the gateway's region first may be there.
+func (x *predictor) changes(t *catalog.Table, in Node) trip {
 	first := x.firstValue(t, in)
 	if !x.nearFirst(in) {
 		return x.writes(t, first)

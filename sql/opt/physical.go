@@ -98,6 +98,8 @@ type IndexScan struct {
 	Together bool
 	// Alternatives, if not zero, is how many of the keys differ in the region only: at most one of them has a row.
 	Alternatives int
+	// SpanLimit, if not nil, is how many of the first rows of each region the consumer takes at most. It comes with Apart, and without Spans.
+	SpanLimit scalar.Expr
 	// Single says that the spans are unique keys: each yields at most one row (point lookups).
 	Single bool
 	// Follow says that the nodes which serve the entries are asked for the rows too to which they lead, for the index join that takes the scan's

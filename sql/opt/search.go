@@ -674,6 +674,7 @@ func bounded(n Node, top scalar.Expr, hard int64) Node {
 		}
 		c := *n
 		c.TopK = top
+		c.Input = firstOfEach(c.Input, c.By, top)
 		return &c
 	case *IndexScan:
 		if hard <= 0 {

@@ -541,7 +541,12 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 	opts.Present = s.maxAge() < 0
 	var footer []string
 	var rounds *route.Trace
-	expected, far, err := s.predict(ctx, p, nil)
+	expected, far, err := s.predict(ctx, p, nil, !c.Analyze)
+	if err == nil && !c.Analyze && s.moved(p) { // the plan was made by earlier ranges
+		if p, params, err = s.explained(ctx, c); err == nil {
+			expected, far, err = s.predict(ctx, p, nil, false)
+		}
+	}
 	if err != nil {
 		return err
 	}

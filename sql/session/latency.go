@@ -28,8 +28,8 @@ const (
 )
 
 // predict computes the wide-area rounds of a plan by the distances of this moment, after it has looked up the ranges that the gateway
-// does not know. ok is false if no node is far.
-func (s *Session) predict(ctx context.Context, p *plan.Plan, params []types.Datum) (x opt.Prediction, ok bool, err error) {
+// does not know, and with fresh has asked those that it knows. ok is false if no node is far.
+func (s *Session) predict(ctx context.Context, p *plan.Plan, params []types.Datum, fresh bool) (x opt.Prediction, ok bool, err error) {
 	if p.Program == nil {
 		return x, false, nil
 	}
@@ -42,6 +42,11 @@ func (s *Session) predict(ctx context.Context, p *plan.Plan, params []types.Datu
 		places = append(places, at)
 		return opt.Distance{}
 	}})
+	if fresh {
+		if err := s.srv.Ranges.Refresh(ctx, places); err != nil {
+			return x, false, err
+		}
+	}
 	for _, at := range places {
 		masters := slices.ContainsFunc(first.Commits, func(c opt.CommitTrip) bool { return c.Table.ID == at.Table && c.Classic() })
 		if err := s.srv.Ranges.Locate(ctx, at, masters); err != nil {
@@ -97,7 +102,7 @@ func (s *Session) limitRounds(ctx context.Context, p *plan.Plan, params []types.
 	if err != nil || most < 0 {
 		return nil
 	}
-	x, ok, err := s.predict(ctx, p, params)
+	x, ok, err := s.predict(ctx, p, params, false)
 	if err != nil || !ok || x.Rounds <= most {
 		return err
 	}

@@ -33,6 +33,8 @@ type Ranges interface {
 	// Locate finds the ranges of rows, as their first reader would, so that Distances knows them. masters: and those of their leaseholders that nobody here has asked for
 	// anything, as far as they answer.
 	Locate(ctx context.Context, p opt.Place, masters bool) error
+	// Refresh asks the leaseholders of the places' ranges, all at the same time, whether these are still as Distances has them, as far as they answer soon.
+	Refresh(ctx context.Context, places []opt.Place) error
 	// Quorums are those of the rows' ranges that have no leaseholders, as far as this node knows them without asking, each size once.
 	Quorums(p opt.Place) []opt.Quorums
 	// Split makes a range begin at each key, and protects it from being merged. Unsplit ends that protection; where no range

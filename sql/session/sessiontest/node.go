@@ -108,6 +108,7 @@ type noRanges struct{}
 
 func (noRanges) Ranges(context.Context, []byte, []byte) ([]session.RangeRow, error) { return nil, nil }
 func (noRanges) Distances() opt.Region                                              { return opt.Region{} }
+func (noRanges) Refresh(context.Context, []opt.Place) error                         { return nil }
 func (noRanges) Locate(context.Context, opt.Place, bool) error                      { return nil }
 func (noRanges) Quorums(opt.Place) []opt.Quorums                                    { return nil }
 func (noRanges) Region(kv.NodeID) string                                            { return "" }
