@@ -495,6 +495,8 @@ func (c *Cluster) pingOnce(ctx context.Context, id kv.NodeID, p *peer) (again bo
 			if p.rtt == 0 {
 				p.rtt = max(rtt, 1)
 			} else {
+				// A ping that a short cut held up says little about the next ones: gateways would avoid the node for half a minute.
+				rtt := min(rtt, max(4*p.rtt, p.rtt+5*time.Millisecond))
 				p.rtt = max(p.rtt+(rtt-p.rtt)/5, 1)
 			}
 			p.claim = claimed(id, answer, start, end)

@@ -28,7 +28,8 @@
 //	route.RO5 (I9): A batch of a client ends within a bound when no replica serves it (Patience), with *kv.UnavailableError, or
 //	    with *kv.AmbiguousError where route.RO2 asks for it.
 //
-// route.RO6 is about what a gateway knows of ranges that close the future, see present.go, and route.RO7 about rows that come with their entries, see follow.go.
+// route.RO6 is about what a gateway knows of ranges that close the future, see present.go, and route.RO7 about rows that come with their entries, see follow.go;
+// route.RO9 is about leaseholders from which nothing is heard, see seek.go.
 //
 // # Answers of nodes
 //

@@ -61,6 +61,10 @@ type sendState struct {
 	// unsure: the answer of an earlier attempt was lost, whatever repeat says.
 	unsure bool
 	pauses int
+	// woken is the node that ended the last pause: it has the lease.
+	woken kv.NodeID
+	// paused: the range is to be looked up after a pause that has just ended.
+	paused bool
 	// reroutes counts how often the cached range was out of date.
 	reroutes int
 	last     error // the last reason for a pause
@@ -101,6 +105,11 @@ func (st *sendState) answerLost(err error, b *kv.Batch) error {
 
 // pause waits before the next attempt, longer each time.
 func (s *Sender) pause(ctx context.Context, st *sendState) error {
+	return s.pauseUntil(ctx, st, nil)
+}
+
+// pauseUntil is pause, but ends when a range's leaseholder is known again; nil: it ends by itself.
+func (s *Sender) pauseUntil(ctx context.Context, st *sendState, e *entry) error {
 	d := pauseMax
 	if st.pauses < 7 {
 		d = pauseFirst << st.pauses
@@ -113,8 +122,28 @@ func (s *Sender) pause(ctx context.Context, st *sendState) error {
 		return s.outOfPatience(ctx, st)
 	}
 	d = d/2 + time.Duration(s.o.Host.Dice.Int64N(int64(d)))
-	st.unserved += d
-	if err := s.o.Host.Clock.Sleep(ctx, d); err != nil {
+	var err error
+	if e == nil {
+		st.unserved += d
+		err = s.o.Host.Clock.Sleep(ctx, d)
+	} else {
+		begun := s.o.Host.Clock.Monotonic()
+		k, timer := s.seekLease(e), s.o.Host.Clock.NewTimer(d)
+		select {
+		case <-k.found:
+			if k.node == 0 || k.node == st.woken { // there is nothing to be found, or it has the lease and serves other requests only
+				err = s.o.Host.Clock.Sleep(ctx, d)
+			}
+			st.woken = k.node
+		case <-timer.C():
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		timer.Stop()
+		s.unseek(k)
+		st.unserved += s.o.Host.Clock.Monotonic() - begun
+	}
+	if err != nil {
 		if st.last != nil {
 			return fmt.Errorf("%w (waiting because: %v)", err, st.last)
 		}
@@ -157,18 +186,24 @@ func (s *Sender) sendRange(ctx context.Context, b *kv.Batch, e *entry, st *sendS
 	next := func() error {
 		if started && len(order) == 0 {
 			s.metrics.Unserved.Add(1)
-			if err := s.pause(ctx, st); err != nil {
+			led := e // whose leaseholder is missing
+			if b.Consistency == kv.Inconsistent || absent {
+				led = nil
+			}
+			if err := s.pauseUntil(ctx, st, led); err != nil {
 				return err
 			}
 			// A removed replica reports that the range has moved. If none did, those that would may be unreachable; but a range that is
 			// only slow to find a leaseholder is not worth a lookup each time.
-			if rounds++; absent || rounds%roundsBeforeLookup == 0 {
+			if rounds++; absent || rounds%roundsBeforeLookup == 0 && e.leaseholder() == 0 {
+				st.paused = true
 				s.evict(e)
 				return errReroute
 			}
 			down, hops, started = nil, 0, false
 			// Another request may have updated the cache meanwhile.
 			if now := s.cache.find(e.desc.Start); now != e {
+				st.paused = true
 				return errReroute
 			}
 			if n := e.leaseholder(); n != 0 && b.Consistency != kv.Inconsistent {
@@ -355,6 +390,12 @@ func (s *Sender) call(ctx context.Context, node kv.NodeID, b *kv.Batch, e *entry
 			class = transport.ClassSystem
 		}
 		b.Now = s.o.Clock.Now()
+		switch {
+		case b.Consistency == kv.Inconsistent:
+			ctx = transport.WhenQuiet(ctx, silent)
+		case b.Consistency == kv.Consistent && b.Target == (kv.Target{}):
+			ctx = transport.WhenQuiet(ctx, func(ctx context.Context) error { return s.moved(ctx, e, node) }) // route.RO9
+		}
 		reply, err := s.o.Remote.CallClass(ctx, class, node, Method, s.encode(b, node))
 		if err != nil {
 			return nil, nil, err

@@ -96,8 +96,9 @@ type Sender struct {
 	far   atomic.Bool
 	farAt atomic.Int64
 
-	mu      sync.Mutex // guards the batches in flight; nothing is taken after it
+	mu      sync.Mutex // guards the lookups in flight, and the searches; nothing is taken after it
 	flights map[string]*flight
+	seeks   map[kv.RangeID]*seek
 
 	paces    paces
 	carriers sync.Map // of kv.NodeID to *carrier
@@ -326,12 +327,13 @@ func (s *Sender) send(ctx context.Context, b *kv.Batch, st *sendState) (*kv.Batc
 			return s.divide(ctx, b, st)
 		}
 		b.RangeID, b.Generation = e.desc.ID, e.desc.Generation
+		st.paused = false
 		r, err := s.sendRange(ctx, b, e, st)
 		if err != errReroute {
 			return r, err
 		}
 		// The first time, the node's answer is likely to be enough.
-		if st.reroutes++; st.reroutes > 1 {
+		if st.reroutes++; st.reroutes > 1 && !st.paused {
 			if err := s.pause(ctx, st); err != nil {
 				return nil, st.wrap(err)
 			}

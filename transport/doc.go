@@ -55,6 +55,10 @@
 //	    while it joined, ends as soon as it has one. All new nodes would be one to the other side otherwise.
 //	transport.T11: A small call of a class that has no link to a node yet goes by the system's, while its own is being made: that takes two round trips. It
 //	    is so only before the first link of the class: later, a link that is missing was lost, and transport.T1 holds.
+//	transport.T12: A link is quiet while a ping is unanswered for a quarter of a second longer than its round trip; links on which calls wait are pinged after 0.2 s
+//	    of silence. A quiet link stays, and calls go on to wait, since a node that is slow for a moment must not fail them. But a call that another node could answer as
+//	    well (Elsewhere) ends, and the caller of another one may find out that waiting has no purpose (WhenQuiet). By transport.T2 both may have been carried out.
+//	transport.T13: The time for an answer to a ping leaves out the time in which this node itself was not running: by as much as the monitor's tick is late, the deadline moves.
 //	transport.T6: A call or stream whose link is missing goes by way of other nodes: the path is fixed by its origin, names no node twice and has
 //	    at most MaxRelays nodes, so there are no cycles; transport.T2 and transport.T4 hold along it. A node learns of a path only from
 //	    nodes that have heard from the next one lately.

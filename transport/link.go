@@ -19,6 +19,9 @@ const (
 	streamMethod = "/meridian/stream"
 	// addrLinkIdle is how long a link to an address outlives its last call.
 	addrLinkIdle = time.Minute
+	// quietAfter is how long an answer to a ping may take, beyond its round trip, before the link counts as quiet (transport.T12). Chosen by us: a process that runs answers
+	// sooner, even on a busy machine, and a mistake costs no more than some questions.
+	quietAfter = 250 * time.Millisecond
 	// pongLimit bounds the wait for an answer to a ping on a link that hears other bytes.
 	pongLimit = 10 * time.Second
 )
@@ -99,6 +102,7 @@ type link struct {
 
 	heard  *atomic.Int64 // monotonic time of the last byte
 	asked  atomic.Int64  // monotonic time of the unanswered ping; zero: none
+	trip   atomic.Int64  // the round trip that the last answered ping took, or the hello
 	unsent bool          // there was no turn to send the ping; the monitor's own
 	used   atomic.Int64  // monotonic time of the last call; kept for addresses only
 	as     kv.NodeID     // the node as which this one has made it; zero: it had no number yet
@@ -107,6 +111,8 @@ type link struct {
 	pending map[uint64]*call
 	next    uint64
 	broken  error
+	quiet   chan struct{} // closed while the link is quiet (transport.T12)
+	isQuiet bool
 }
 
 func (t *Transport) call(ctx context.Context, p *peer, name string, req []byte) ([]byte, error) {
@@ -145,9 +151,15 @@ func (t *Transport) callLink(ctx context.Context, p *peer, l *link, name string,
 		t.calls.Put(c)
 		return nil, p.unreachable(false, err)
 	}
+	if elsewhere := ctx.Value(elsewhereKey{}) != nil; elsewhere && l.isQuiet {
+		l.mu.Unlock()
+		t.calls.Put(c)
+		return nil, p.unreachable(false, errQuiet)
+	}
 	l.next++
 	id := l.next
 	l.pending[id] = c
+	quiet := l.quiet
 	l.mu.Unlock()
 	if p.key.node == 0 {
 		l.used.Store(int64(t.o.Host.Clock.Monotonic()))
@@ -168,6 +180,13 @@ func (t *Transport) callLink(ctx context.Context, p *peer, l *link, name string,
 		t.calls.Put(c)
 		return r.payload, r.err
 	case <-ctx.Done():
+		err = ctx.Err()
+	case <-quiet:
+		var r *result
+		if r, err = l.quietly(ctx, c); r != nil {
+			t.calls.Put(c)
+			return r.payload, r.err
+		}
 	}
 	if !l.forget(id) {
 		// The reply, or the link's end, came at the same moment.
@@ -179,7 +198,37 @@ func (t *Transport) callLink(ctx context.Context, p *peer, l *link, name string,
 	if f := (&frame{kind: kindCancel, id: id}); !l.trySend(f) {
 		t.group.Go(func(ctx context.Context) { l.send(ctx, l.ctx.Done(), f) })
 	}
-	return nil, ctx.Err()
+	if ctx.Err() == nil {
+		return nil, p.unreachable(true, err)
+	}
+	return nil, err
+}
+
+// quietly waits on for the answer to a call whose link has become quiet: until it comes, the call's context ends, or the caller need not wait any more (transport.T12). It
+// returns the answer, or why the wait is over.
+func (l *link) quietly(ctx context.Context, c *call) (*result, error) {
+	if ctx.Value(elsewhereKey{}) != nil {
+		return nil, errQuiet
+	}
+	var over chan error
+	if f, _ := ctx.Value(quietKey{}).(func(context.Context) error); f != nil {
+		asking, cancel := context.WithCancel(ctx)
+		defer cancel()
+		over = make(chan error, 1)
+		l.t.group.Go(func(context.Context) {
+			if err := f(asking); err != nil {
+				over <- err
+			}
+		})
+	}
+	select {
+	case r := <-c.done:
+		return &r, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case err := <-over:
+		return nil, err
+	}
 }
 
 // forget reports whether the call was still waiting.
@@ -198,7 +247,9 @@ func (l *link) receive() error {
 		if err := l.stream.RecvMsg(&f); err != nil {
 			return l.reason(err)
 		}
-		l.asked.Store(0)
+		if asked := l.asked.Swap(0); asked != 0 && f.kind == kindPong {
+			l.trip.Store(int64(l.t.o.Host.Clock.Monotonic()) - asked)
+		}
 		l.t.stats.framesReceived.Add(1)
 		l.t.stats.bytesReceived.Add(int64(len(f.payload)))
 		if err := l.t.stillFits(&l.peerSaid); err != nil { // the node's version was raised while the link was made
@@ -303,17 +354,36 @@ func (l *link) probe(now time.Duration) {
 		}
 	}
 	heard := time.Duration(l.heard.Load())
-	if asked := time.Duration(l.asked.Load()); asked != 0 {
+	asked := time.Duration(l.asked.Load())
+	l.mu.Lock()
+	waiting := len(l.pending) > 0
+	quiet := asked != 0 && heard <= asked && now-asked >= quietAfter+time.Duration(l.trip.Load())*5/4
+	if quiet != l.isQuiet {
+		if l.isQuiet = quiet; quiet {
+			close(l.quiet)
+		} else {
+			l.quiet = make(chan struct{})
+		}
+	}
+	l.mu.Unlock()
+	if asked != 0 {
 		switch wait := now - asked; {
-		case heard <= asked && wait >= o.PingTimeout, wait >= pongLimit:
+		case heard <= asked && wait >= o.PingTimeout && now-heard >= o.PingInterval+o.PingTimeout, wait >= pongLimit:
 			l.fail(errSilent)
 		case heard > asked && l.unsent:
 			l.asked.Store(0)
 		}
 		return
 	}
-	if now-heard >= o.PingInterval {
+	if silent := now - heard; silent >= o.PingInterval || waiting && silent >= o.PingInterval*2/5 {
 		l.asked.Store(int64(now))
 		l.unsent = !l.trySend(&frame{kind: kindPing})
+	}
+}
+
+// later moves the time of a ping that has not been answered: this node was not running for so long, and could not have heard the answer.
+func (l *link) later(by time.Duration) {
+	if asked := l.asked.Load(); asked != 0 {
+		l.asked.CompareAndSwap(asked, asked+int64(by))
 	}
 }

@@ -51,6 +51,7 @@ var (
 	errClosed    = errors.New("this node is stopping")
 	errNumbered  = errors.New("this node has got its number since the link was made")
 	errSilent    = errors.New("no answer to a ping")
+	errQuiet     = errors.New("no answer to a ping for a while")
 	errIdle      = errors.New("not used for a while")
 	errLeaving   = errors.New("it is stopping")
 )
@@ -100,6 +101,15 @@ type elsewhereKey struct{}
 // and takes as long as the farthest one (transport.T1).
 func Elsewhere(ctx context.Context) context.Context {
 	return context.WithValue(ctx, elsewhereKey{}, true)
+}
+
+// quietKey marks the contexts of WhenQuiet.
+type quietKey struct{}
+
+// WhenQuiet returns a context for a call whose caller can find out, while nothing is heard from the called node, whether there is a reason left to wait for its answer. f is called if the link
+// becomes quiet while the call is under way; its context ends with the call. If it returns an error, the call ends with *UnreachableError (transport.T12).
+func WhenQuiet(ctx context.Context, f func(context.Context) error) context.Context {
+	return context.WithValue(ctx, quietKey{}, f)
 }
 
 // find waits for a link, or for a path if d is not nil. It does not wait for a peer that is known to be down and that no path
@@ -436,8 +446,9 @@ func (p *peer) connect(parent context.Context, addr string) (_ *link, err error)
 	}
 	l := &link{
 		t: t, peer: p, cc: cc, stream: s, ctx: ctx, cancel: cancel, peerSaid: peerSaid{them.node, addr, them.said},
-		sender: newSender(t, s), heard: &heard, pending: make(map[uint64]*call), as: us.node,
+		sender: newSender(t, s), heard: &heard, pending: make(map[uint64]*call), as: us.node, quiet: make(chan struct{}),
 	}
+	l.trip.Store(int64(greeting.Ended - greeting.Begun))
 	l.used.Store(int64(t.o.Host.Clock.Monotonic()))
 	return l, nil
 }
@@ -500,11 +511,15 @@ func (t *Transport) peerName(ctx context.Context) (name string, ok bool) {
 	return info.State.PeerCertificates[0].Subject.CommonName, true
 }
 
-// monitor tests silent links (transport.T3) and closes links to addresses that nobody used for a minute.
+// monitor tests silent links (transport.T3) and closes links to addresses that nobody used for a minute. Its own delays say how long this node was not running, on a machine that is too busy or
+// was stopped: answers may have arrived in that time and wait to be read, so it does not count against the peers.
 func (t *Transport) monitor(ctx context.Context) {
-	tick := t.o.PingInterval / 4
+	tick := t.o.PingInterval / 8
+	last := t.o.Host.Clock.Monotonic()
 	for t.o.Host.Clock.Sleep(ctx, tick) == nil {
 		now := t.o.Host.Clock.Monotonic()
+		late := now - last - tick
+		last = now
 		t.mu.Lock()
 		links := make([]*link, 0, len(t.peers))
 		for _, p := range t.peers {
@@ -517,6 +532,9 @@ func (t *Transport) monitor(ctx context.Context) {
 			if l.peer.key.node != 0 && l.as != t.o.NodeID() { // transport.T10
 				l.fail(errNumbered)
 				continue
+			}
+			if late > tick/2 {
+				l.later(late)
 			}
 			l.probe(now)
 		}

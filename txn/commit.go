@@ -109,7 +109,10 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 	t.beat.want = !one
 	for {
 		if err := t.align(ctx); err != nil {
-			return t.undecided(err)
+			if err = t.concluded(ctx, err); err != nil {
+				return err
+			}
+			break // txn.TX17
 		}
 		if t.deadline != nil || t.holder != nil {
 			// A long commit outlives the lease's term, which is renewed meanwhile.
@@ -152,7 +155,10 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 			continue
 		}
 		if err = t.leader.CommitAnswered(r, err, t.failedAt(err)); err != nil {
-			return t.undecided(err)
+			if err = t.concluded(ctx, err); err != nil {
+				return err
+			}
+			break // txn.TX17
 		}
 		if others != nil {
 			if err := t.refusedElsewhere(others); err != nil {

@@ -65,6 +65,13 @@ type Options struct {
 // knows.
 const ProbeStaged = "commit: committed, and its record does not say so yet"
 
+// ProbeConcluded is reached by each transaction whose commit's answer was lost, and whose record said, or others' writes showed, that it has committed; ProbeConcludedAborted by one that has
+// not (txn.TX17).
+const (
+	ProbeConcluded        = "commit: its answer was lost, and its record says that it has committed"
+	ProbeConcludedAborted = "commit: its answer was lost, and its record says that it has not committed"
+)
+
 // Metrics are counters of this gateway's transactions.
 type Metrics struct {
 	// StatementRestarts counts statements at READ COMMITTED that were run again with a later snapshot.

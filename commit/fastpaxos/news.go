@@ -167,10 +167,11 @@ type heardOf struct {
 	at       time.Duration
 }
 
-// lack is an option of which a row has heard nothing here. From is the node that has, since is when it has told.
+// lack is an option of which a row has heard nothing here. From are the nodes that have told of it, since is when the first of them has. It ends when each of them has told anew, and not of this option: an answer
+// counts by itself, so what another one has told stays.
 type lack struct {
 	name  Name
-	from  kv.NodeID
+	from  []kv.NodeID
 	since time.Duration
 }
 
@@ -562,7 +563,10 @@ func (n *News) ask(ctx context.Context, to kv.NodeID, q *hear, now time.Duration
 		if g := n.ranges[c.Range]; g != nil && slices.Contains(q.Want, uint64(c.Range)) {
 			// Options that it told of before are among those that it tells of now, or have ended.
 			for k, ls := range g.lacking {
-				if ls = slices.DeleteFunc(ls, func(l lack) bool { return l.from == to }); len(ls) > 0 {
+				for i := range ls {
+					ls[i].from = slices.DeleteFunc(ls[i].from, func(n kv.NodeID) bool { return n == to })
+				}
+				if ls = slices.DeleteFunc(ls, func(l lack) bool { return len(l.from) == 0 }); len(ls) > 0 {
 					g.lacking[k] = ls
 				} else {
 					delete(g.lacking, k)
@@ -603,8 +607,11 @@ func (n *News) take(i *newsItem, from kv.NodeID, now time.Duration) {
 	if len(g.lacking) >= lackingMost && ls == nil {
 		return // count says that the range has heard nothing
 	}
-	if !slices.ContainsFunc(ls, func(l lack) bool { return l.name == i.Name }) {
-		g.lacking[string(i.Key)] = append(ls, lack{i.Name, from, now})
+	at := slices.IndexFunc(ls, func(l lack) bool { return l.name == i.Name })
+	if at < 0 {
+		g.lacking[string(i.Key)] = append(ls, lack{i.Name, []kv.NodeID{from}, now})
+	} else if !slices.Contains(ls[at].from, from) {
+		ls[at].from = append(ls[at].from, from)
 	}
 }
 

@@ -172,8 +172,8 @@ type end struct {
 }
 
 const (
-	// detected is the longest time until a node notices that another one is silent (transport.T3), with what is local.
-	detected = 2200 * time.Millisecond
+	// detected is the longest time until a link is quiet (transport.T12), with what is local.
+	detected = 800 * time.Millisecond
 	// promised is what the promises for four ranges take, one after the other, that a replica in europe-west1 asks of us-east1.
 	promised = 4 * (87 + 63) * time.Millisecond
 )

@@ -146,8 +146,14 @@ func New(o Options) *Manager {
 // Start takes up a tenure, reads the catalogue, and keeps both fresh until the host's group stops. It fails if the
 // catalogue can't be read; see Bootstrap for how it comes to be.
 func (m *Manager) Start(ctx context.Context) error {
-	if err := m.takeUp(ctx); err != nil {
-		return err
+	for {
+		err := m.takeUp(ctx)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return err
+		}
 	}
 	if m.o.Host.Group.Go(m.keepTenure) && m.o.Host.Group.Go(m.poll) {
 		return nil
@@ -162,7 +168,10 @@ func (m *Manager) takeUp(ctx context.Context) error {
 	clear(m.applied)
 	m.mu.Unlock()
 	exp := m.o.Clock.Now().Wall + int64(m.o.Duration)
-	if err := m.o.DB.Run(ctx, txn.TxnOptions{Name: "tenure"}, func(ctx context.Context, tx *txn.Txn) error {
+	// A node that is cut off tries until it is not. The attempt that succeeds must not have begun so long before that its tenure is over.
+	limit, cancel := m.o.Host.Clock.WithTimeout(ctx, m.o.Duration/3)
+	defer cancel()
+	if err := m.o.DB.Run(limit, txn.TxnOptions{Name: "tenure"}, func(ctx context.Context, tx *txn.Txn) error {
 		return m.putTenure(ctx, tx, exp, nil)
 	}); err != nil {
 		return err
@@ -255,6 +264,8 @@ func (m *Manager) keepTenure(ctx context.Context) {
 		pause = m.o.Duration / renewals
 		if !m.renew(ctx) {
 			pause = renewPause
+		} else if left := m.tenure.Load().deadline().Time().Sub(m.o.Clock.Now().Time()); left < m.o.Duration/2 {
+			pause = min(pause, max(left/renewals, renewPause)) // it took long
 		}
 	}
 }
@@ -292,8 +303,10 @@ func (m *Manager) renew(ctx context.Context) bool {
 	old := t.deadline()
 	if !now.Less(old) {
 		m.o.Host.Log.Warn("catalogue: the tenure ran out; reading the catalogue again")
-		if err := m.takeUp(ctx); err != nil && ctx.Err() == nil {
-			m.o.Host.Log.Warn("catalogue: can't be read", "err", err)
+		if err := m.takeUp(ctx); err != nil {
+			if ctx.Err() == nil {
+				m.o.Host.Log.Warn("catalogue: can't be read", "err", err)
+			}
 			return false
 		}
 		return true

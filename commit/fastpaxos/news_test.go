@@ -1,0 +1,197 @@
+package fastpaxos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/clock"
+	"meridian/host"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sim"
+	"meridian/storage/engine"
+)
+
+// newsWorld is replicas of one range and what they have of some options, as a naive model: which replica accepted which option when, and which options the log has, up to which index
+// each replica has applied it.
+type newsWorld struct {
+	dice    *rand.Rand
+	h       *host.Host
+	nodes   []*newsNode
+	cut     map[[2]int]bool
+	options []*newsOption
+	log     int // options that are in the log
+}
+
+type newsOption struct {
+	key   keys.Key
+	name  Name
+	at    []time.Duration // by replica: when it accepted the option; zero: it did not
+	index int             // in the log; zero: not yet
+}
+
+// newsNode is a replica; its News is lost when its process ends, what it has accepted and applied is not.
+type newsNode struct {
+	w       *newsWorld
+	i       int
+	n       *News
+	group   *host.Group
+	applied int
+}
+
+// tell implements teller.
+func (x *newsNode) tell() (items []newsItem, applied uint64, err error) {
+	for _, o := range x.w.options {
+		if o.at[x.i] != 0 && (o.index == 0 || o.index > x.applied) {
+			items = append(items, newsItem{1, accepted, o.key, o.name})
+		}
+	}
+	return items, uint64(x.applied), nil
+}
+
+// has reports whether the replica has heard of an option, by itself.
+func (x *newsNode) has(o *newsOption) bool {
+	return o.at[x.i] != 0 || o.index != 0 && o.index <= x.applied
+}
+
+// start begins a process of the node.
+func (x *newsNode) start() {
+	if x.group != nil {
+		x.group.Stop()
+	}
+	x.group = x.w.h.Group.Child()
+	h := *x.w.h
+	h.Group = x.group
+	d := &kv.RangeDescriptor{ID: 1, Start: keys.Key("a"), End: keys.Key("z")}
+	for i := range x.w.nodes {
+		d.Replicas = append(d.Replicas, kv.ReplicaDescriptor{Node: kv.NodeID(i + 1), Replica: kv.ReplicaID(i + 1), Type: kv.Voter})
+	}
+	x.n = NewNews(NewsOptions{Host: &h, NodeID: func() kv.NodeID { return kv.NodeID(x.i + 1) }, Ask: func(ctx context.Context, to kv.NodeID, msg []byte) ([]byte, error) {
+		j := int(to) - 1
+		if h.Clock.Sleep(ctx, time.Duration(1+x.w.dice.IntN(60))*time.Millisecond) != nil || x.w.cut[[2]int{x.i, j}] {
+			return nil, errors.New("lost")
+		}
+		b, err := x.w.nodes[j].n.Serve(ctx, kv.NodeID(x.i+1), msg)
+		if h.Clock.Sleep(ctx, time.Duration(1+x.w.dice.IntN(60))*time.Millisecond) != nil || x.w.cut[[2]int{j, x.i}] {
+			return nil, errors.New("lost")
+		}
+		return b, err
+	}})
+	x.n.join(d, kv.NodeID(x.i+1), x)
+}
+
+// check compares what a replica says with the model (fastpaxos.FP85): it has each option that a classic quorum had accepted by the time that it names, or counts its row as one that lacks it.
+func (x *newsNode) check(quorum int) (claims bool, err error) {
+	g := x.n.of(1)
+	if err := g.caughtUp(nil, func(engine.Reader) (uint64, error) { return uint64(x.applied), nil }); err != nil {
+		return false, err
+	}
+	at := time.Duration(g.at.Load())
+	if at == 0 {
+		return false, nil
+	}
+	x.n.mu.Lock()
+	defer x.n.mu.Unlock()
+	for _, o := range x.w.options {
+		before := 0
+		for _, t := range o.at {
+			if t != 0 && t < at {
+				before++
+			}
+		}
+		if before < quorum || x.has(o) {
+			continue
+		}
+		lacks := false
+		for _, l := range g.lacking[string(o.key)] {
+			lacks = lacks || l.name == o.name
+		}
+		if !lacks {
+			return true, fmt.Errorf("n%d has heard all until %v, and nothing of %s %v, which was accepted at %v", x.i+1, at, o.key, o.name.At, o.at)
+		}
+	}
+	return true, nil
+}
+
+// TestNewsModel: options are accepted, logged and applied while stores tell each other of them, processes begin anew and links are cut. No replica claims to have heard of more than it has.
+func TestNewsModel(t *testing.T) {
+	claims, stale := 0, 0
+	for seed := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) {
+			h := sim.NewHost(context.Background(), sim.MachineOptions{Name: "a", Network: sim.NewNetwork(sim.NetworkOptions{Seed: seed}), Seed: seed})
+			defer h.Group.Stop()
+			w := &newsWorld{dice: rand.New(rand.NewPCG(seed, 0x2e35)), h: h, cut: map[[2]int]bool{}}
+			n := []int{3, 5}[seed%2]
+			quorum := n/2 + 1
+			for i := range n {
+				w.nodes = append(w.nodes, &newsNode{w: w, i: i})
+			}
+			for _, x := range w.nodes {
+				x.start()
+			}
+			for step := range 400 {
+				time.Sleep(time.Duration(w.dice.IntN(60)) * time.Millisecond)
+				i, now := w.dice.IntN(n), h.Clock.Monotonic()+1
+				switch p := w.dice.IntN(20); {
+				case p < 10: // a transaction's option: a quorum or more accept it, or fewer, if its gateway dies
+					o := &newsOption{key: keys.Key(fmt.Sprintf("k%02d", w.dice.IntN(8))), at: make([]time.Duration, n)}
+					o.name = Name{At: clock.Timestamp{Wall: int64(step + 1)}}
+					for b := range o.name.Txn {
+						o.name.Txn[b] = byte(w.dice.IntN(256))
+					}
+					w.options = append(w.options, o)
+					for _, j := range w.dice.Perm(n)[:1+w.dice.IntN(n)] {
+						o.at[j] = now
+						w.nodes[j].n.of(1).note(o.key, o.name, accepted)
+					}
+				case p < 14 && len(w.options) > 0: // it ends, and is in the base of those that apply the log so far
+					if o := w.options[w.dice.IntN(len(w.options))]; o.index == 0 {
+						w.log++
+						o.index = w.log
+					}
+				case p < 17:
+					w.nodes[i].applied = w.log
+				case p == 17:
+					w.nodes[i].start()
+				case p == 18:
+					w.cut[[2]int{i, w.dice.IntN(n)}] = true
+				default:
+					clear(w.cut)
+				}
+				for _, x := range w.nodes {
+					claimed, err := x.check(quorum)
+					if err != nil {
+						t.Fatalf("seed %d, step %d: %v", seed, step, err)
+					}
+					if claimed {
+						claims++
+					}
+				}
+			}
+			// Without faults all are fresh soon.
+			clear(w.cut)
+			for _, x := range w.nodes {
+				x.applied = w.log
+			}
+			time.Sleep(3 * time.Second)
+			for _, x := range w.nodes {
+				if _, err := x.check(quorum); err != nil {
+					t.Error(err)
+				}
+				if age := x.n.of(1).age(h.Clock.Monotonic()); age > StalenessMost {
+					stale++
+					t.Errorf("seed %d: n%d has heard nothing for %v", seed, x.i+1, age)
+				}
+			}
+		})
+	}
+	t.Logf("%d claims were checked", claims)
+	if claims < 10_000 {
+		t.Errorf("only %d claims were checked", claims)
+	}
+}
