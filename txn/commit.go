@@ -320,13 +320,14 @@ func (t *Txn) Restart(ctx context.Context) error {
 		return ErrFinished
 	}
 	t.db.metrics.Restarts.Add(1)
-	t.restarts++
+	t.anew = true
 	t.guessedWrong()
 	if cause := t.beat.aborted.Load(); cause != nil {
 		t.fail(*cause)
 	}
 	t.dropLoads(false)
 	landed := t.recall()
+	t.core.Lives(t.db.incarnation())
 	abandoned, fresh := t.core.Restart(t.db.newID(), t.db.o.Clock.Read(), t.beat.record())
 	t.restarted(fresh)
 	t.readPast()

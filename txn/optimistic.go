@@ -28,20 +28,21 @@ func (c *contended) slot(k keys.Key) *atomic.Int64 {
 
 // Optimistic reports whether the transaction, which is going to change a row and commit at once, should read it without a lock. Below SERIALIZABLE nothing but a lock protects what was read.
 func (t *Txn) Optimistic(k keys.Key) bool {
-	if t.Weak() || t.External() || t.external.reads || t.others != nil || t.restarts > 0 || t.holder != nil || t.load.flight != nil || t.core.Sent() || len(t.flights) > 0 {
+	if t.Weak() || t.External() || t.external.reads || t.others != nil || t.anew || t.holder != nil || t.load.flight != nil || t.core.Sent() || len(t.flights) > 0 {
 		return false
 	}
 	if until := t.db.contended.slot(k).Load(); until > int64(t.db.o.Host.Clock.Monotonic()) {
 		return false
 	}
-	t.guessed = k
+	row := k // not k itself, which would be an object for the others too
+	t.guessed = &row
 	return true
 }
 
 // guessedWrong notes that an attempt has failed.
 func (t *Txn) guessedWrong() {
 	if t.guessed != nil {
-		t.db.contended.slot(t.guessed).Store(int64(t.db.o.Host.Clock.Monotonic() + contendedFor))
+		t.db.contended.slot(*t.guessed).Store(int64(t.db.o.Host.Clock.Monotonic() + contendedFor))
 		t.guessed = nil
 	}
 }

@@ -40,11 +40,11 @@ type TxnOptions struct {
 	// transaction whose level is a default.
 	Declared bool
 	ReadOnly bool
-	// AsOf fixes the read timestamp; the transaction is then read-only and meets no uncertainty.
-	AsOf clock.Timestamp
 	// Near says which replicas serve the reads of a transaction with AsOf.
 	Near     Nearness
 	Priority int32
+	// AsOf fixes the read timestamp; the transaction is then read-only and meets no uncertainty.
+	AsOf clock.Timestamp
 	// LockTimeout bounds each wait for a lock; zero waits for ever.
 	LockTimeout time.Duration
 	Name        string
@@ -72,20 +72,19 @@ type Txn struct {
 
 	state    state
 	trace    bool
-	relied   bool // it has read or written
-	external external
 	repeats  bool // ReadOptions.Repeats
 	current  bool // the running statement decides by what it reads (ReadCurrent)
 	hold     bool // locks are kept until the end, or it does not commit (HoldLocks)
+	relied   bool // it has read or written
+	anew     bool // it was begun anew
+	external external
+	reading  reading // until it ends
 
-	served []kv.Served
+	served *[]kv.Served  // nil: nothing was recorded
 	maxAge time.Duration // ReadOptions.MaxAge
 
-	restarts int32 // how often it was begun anew
 	// guessed is the row that the running attempt has read without a lock in order to change it (Optimistic); nil: none.
-	guessed keys.Key
-
-	reading reading // until it ends
+	guessed *keys.Key
 
 	beat beat
 	load loads
@@ -136,14 +135,17 @@ func (t *Txn) doubted() error {
 }
 
 func (t *Txn) note(served []kv.Served) {
+	if t.served == nil {
+		t.served = new([]kv.Served)
+	}
 next:
 	for _, s := range served {
-		for _, have := range t.served {
+		for _, have := range *t.served {
 			if have == s {
 				continue next
 			}
 		}
-		t.served = append(t.served, s)
+		*t.served = append(*t.served, s)
 	}
 }
 
@@ -192,7 +194,12 @@ func (t *Txn) SetTrace(on bool) {
 }
 
 // Served lists the ranges and nodes that answered since SetTrace(true), each pair once, in order of appearance.
-func (t *Txn) Served() []kv.Served { return t.served }
+func (t *Txn) Served() []kv.Served {
+	if t.served == nil {
+		return nil
+	}
+	return *t.served
+}
 
 // LockTimeout is TxnOptions.LockTimeout.
 func (t *Txn) LockTimeout() time.Duration { return t.o.LockTimeout }

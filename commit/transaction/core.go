@@ -10,18 +10,18 @@ import (
 
 // Options begin a transaction.
 type Options struct {
-	ID      kv.TxnID
-	Gateway kv.NodeID
+	ID       kv.TxnID
+	Gateway  kv.NodeID
+	Priority int32
 	// Incarnation is kv.TxnMeta's.
 	Incarnation uint64
 	Isolation   kv.Isolation
-	Priority    int32
-	// AsOf, if not zero, fixes the read timestamp: no uncertainty, no locks, no writes.
-	AsOf clock.Timestamp
 	// Near says which replicas serve reads at AsOf.
 	Near Nearness
 	// ParallelCommit lets a commit on several ranges take one round (CRDB'20 §3.1).
 	ParallelCommit bool
+	// AsOf, if not zero, fixes the read timestamp: no uncertainty, no locks, no writes.
+	AsOf clock.Timestamp
 	// BufferBytes is the size of the buffer above which it is sent early, as provisional writes; zero is the default.
 	BufferBytes int
 }
@@ -324,6 +324,9 @@ func (c *Core) nextSeq() kv.Seq {
 	c.snap = nil
 	return c.seq
 }
+
+// Lives says which incarnation the gateway has, for identities that begin from now on: those of an earlier one may be taken for dead (commit.CR2).
+func (c *Core) Lives(incarnation uint64) { c.o.Incarnation = incarnation }
 
 // Restart begins another attempt. If the old identity is lost, which is reported, abandoned says what to clean up, and id is
 // the new identity; otherwise id is not used and locks are kept. record says that heartbeats have made a record.
