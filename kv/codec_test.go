@@ -185,7 +185,7 @@ func some[T any](rng *rand.Rand, kinds []func() T) T {
 }
 
 func properBatch(b *Batch) {
-	b.Enough = 0 // it is not sent
+	b.Enough, b.Apart = 0, false // they are not sent
 	proper(b)
 	rng := rand.New(rand.NewPCG(2, uint64(b.RangeID)))
 	b.Requests = nil

@@ -461,7 +461,7 @@ func (r *Replica) LeaderDied(node kv.NodeID) {
 	r.wake()
 	_ = r.raft.ForgetLeader()
 	r.orphan = orphan{of: node, since: r.ticks}
-	r.succeed()
+	r.stand()
 	r.process(false)
 }
 
@@ -477,10 +477,15 @@ type orphan struct {
 // A majority of the voters say that the leader's node is gone, so nobody has to be asked whether there is still one: the round of pre-votes is left out. Whether the lease is over is another
 // question (lease.RL7).
 func (r *Replica) succeed() {
-	if r.leader.Load() != 0 && kv.NodeID(r.leaderAt.Load()) != r.orphan.of {
-		r.orphan = orphan{}
+	if r.leader.Load() != 0 {
+		r.orphan = orphan{} // another one, or the old one was not gone
 		return
 	}
+	r.stand()
+}
+
+// stand has this voter stand for election if it is its turn.
+func (r *Replica) stand() {
 	turn := (r.ticks - r.orphan.since) / succeedTicks
 	if turn < r.orphan.tries || r.yields() {
 		return

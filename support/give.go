@@ -66,7 +66,7 @@ func (s *Support) give(node kv.NodeID, g *given, a *ask) bool {
 		return false
 	}
 	if !g.gives {
-		g.gives, g.silent = true, false
+		g.gives, g.had, g.silent = true, true, false
 		s.version++
 	}
 	g.deadline = max(g.deadline, s.attended()+a.duration)
@@ -104,7 +104,7 @@ func (s *Support) watch(ctx context.Context) {
 		now = s.attended()
 		lapsed := false
 		for node, g := range s.given {
-			if g.expected != 0 && g.incarnation == 0 && !g.silent && now >= g.expected+silentAfter {
+			if g.expected != 0 && !g.had && !g.gives && !g.silent && now >= g.expected+silentAfter {
 				lapsed, g.silent = true, true
 				s.version++
 			}

@@ -132,14 +132,15 @@ type given struct {
 	said        clock.Timestamp // what this node says of them: the end
 	end         clock.Timestamp // of all that was given
 	deadline    time.Duration   // of the monotonic clock, less missed
+	had         bool // it has had support, of this process or an earlier one
 	gives       bool
 	raising     bool          // least is being written
 	expected    time.Duration // from when it should ask, likewise; zero: it need not
 	silent      bool
 }
 
-// lapsed reports whether a node that has had support has none.
-func (g *given) lapsed() bool { return !g.gives && g.incarnation != 0 }
+// lapsed reports whether a node that has had support has none. One that asks for the first time, and has to wait until that is on the disk, is not gone.
+func (g *given) lapsed() bool { return !g.gives && g.had }
 
 // New reads what this node has withdrawn, and answers others from now on.
 func New(o Options) (*Support, error) {
@@ -166,7 +167,7 @@ func New(o Options) (*Support, error) {
 		if readWithdrawal(&r, &w); r.Err() != nil {
 			return nil, fmt.Errorf("support: what was withdrawn from node %d: %w", node, r.Err())
 		}
-		s.given[kv.NodeID(node)] = &given{incarnation: w.least, least: w.least, said: w.end, end: w.end}
+		s.given[kv.NodeID(node)] = &given{had: true, incarnation: w.least, least: w.least, said: w.end, end: w.end}
 	}
 	if err := it.Error(); err != nil {
 		return nil, err
