@@ -180,7 +180,7 @@ func (s *Support) news() *withdrawals {
 	for node, g := range s.given {
 		n.of = append(n.of, withdrawal{node: node, least: g.least, end: g.said, lapsed: g.lapsed(), silent: g.silent})
 	}
-	// What this node's earlier process held is over (support.SU4).
+	// Leases of this node's earlier processes are over (support.SU4).
 	n.of = append(n.of, withdrawal{node: kv.NodeID(s.self.Load()), least: s.base, end: s.ready})
 	return n
 }

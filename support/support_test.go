@@ -181,7 +181,7 @@ func TestSupport(t *testing.T) {
 		if i := n1.support.Incarnation(); i <= now || !n1.holds(d, i) || n1.holds(d, now) || !n1.support.Earlier(now) {
 			t.Errorf("incarnation %d after %d", i, now)
 		}
-		// What was withdrawn is remembered.
+		// Withdrawals are remembered.
 		n2.stop(true)
 		n3.stop(true)
 		n2.boot()
