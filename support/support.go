@@ -132,7 +132,7 @@ type given struct {
 	said        clock.Timestamp // what this node says of them: the end
 	end         clock.Timestamp // of all that was given
 	deadline    time.Duration   // of the monotonic clock, less missed
-	had         bool // it has had support, of this process or an earlier one
+	had         bool            // it has had support, of this process or an earlier one
 	gives       bool
 	raising     bool          // least is being written
 	expected    time.Duration // from when it should ask, likewise; zero: it need not

@@ -232,7 +232,7 @@ func disjoint(t *testing.T, seed uint64) {
 	for i := range leases {
 		leases[i] = &lease{voters: sets[i]}
 	}
-	// What each process believes to hold: it hears of a new lease late.
+	// The lease that each process believes to hold. It hears of a new one late.
 	type view struct {
 		*lease
 		process uint64
