@@ -474,7 +474,8 @@ type orphan struct {
 
 // succeed has one voter stand for election in place of a leader that is gone; each in its turn, if those before it have not been elected.
 //
-// A majority of the voters say that the leader's node is gone, so nobody has to be asked whether there is still one: the round of pre-votes is left out. Whether the lease is over is another
+// A majority of the voters say that the leader's node is gone, so nobody has to be asked whether there is still one: the first leaves out the round of pre-votes. The others don't: a voter that can't win
+// would keep one from its election, each time, whose log is ahead. Whether the lease is over is another
 // question (lease.RL7).
 func (r *Replica) succeed() {
 	if r.leader.Load() != 0 {
@@ -500,7 +501,7 @@ func (r *Replica) stand() {
 	if len(live) == 0 || live[int(turn)%len(live)].Replica != r.replicaID {
 		return
 	}
-	if r.supports() {
+	if r.supports() && turn == 0 {
 		_ = r.raft.Step(&raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), To: new(uint64(r.replicaID)), From: new(uint64(r.replicaID))})
 	} else {
 		_ = r.raft.Campaign()

@@ -84,10 +84,10 @@ func (r *Replica) exposed() bool {
 	return r.desc.Load().HasWitness() && r.wroteAt > r.raftLog.truncated.index && r.truncatable() > r.raftLog.truncated.index
 }
 
-// volunteers has a witness campaign whose log is ahead of that of a voter that asks for a pre-vote, if it knows of no leader: nobody else may be able
+// volunteers has a witness campaign whose log is ahead of that of a voter that asks for a vote, if it knows of no leader: nobody else may be able
 // to win.
 func (r *Replica) volunteers(m *raftpb.Message) {
-	if m.GetType() != raftpb.MsgPreVote || !r.isWitness() {
+	if m.GetType() != raftpb.MsgPreVote && m.GetType() != raftpb.MsgVote || !r.isWitness() {
 		return
 	}
 	last, st := r.raftLog.last, r.raft.BasicStatus()
