@@ -374,7 +374,7 @@ func (r *Replica) requestLease(ctx context.Context, prev leaseState) error {
 		case !prev.held:
 			next.Expiration = ended
 		case prev.stale:
-			next.Expiration = now // past what the earlier process was promised (support.SU4)
+			next.Expiration = r.o.Support.Ended()
 		default:
 			next.Expiration = lease.FromItself
 		}

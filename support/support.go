@@ -264,6 +264,9 @@ func (s *Support) Unbroken(incarnation uint64) bool {
 // Earlier reports whether an incarnation of this node is of an earlier process (support.SU4).
 func (s *Support) Earlier(incarnation uint64) bool { return incarnation < s.base }
 
+// Ended is a timestamp after all that earlier processes of this node have been promised (support.SU4).
+func (s *Support) Ended() clock.Timestamp { return s.ready }
+
 // Held is until when, by the monotonic clock, and for which timestamps a lease of this node under an incarnation may be used: a majority of the range's voters support
 // it. Zero: it may not.
 func (s *Support) Held(d *kv.RangeDescriptor, incarnation uint64) (until time.Duration, end clock.Timestamp) {

@@ -124,6 +124,8 @@ type Support interface {
 	Incarnation() uint64
 	// Earlier reports whether an incarnation of this node is of an earlier process.
 	Earlier(incarnation uint64) bool
+	// Ended is a timestamp after all that earlier processes of this node have been promised.
+	Ended() clock.Timestamp
 	// Held is until when, by the monotonic clock, and for which timestamps this node may use a lease of an incarnation; zero: it may not.
 	Held(d *kv.RangeDescriptor, incarnation uint64) (until time.Duration, end clock.Timestamp)
 	// Over reports whether a lease of another node's incarnation is over for good. The next one begins after end.
