@@ -211,6 +211,9 @@ type lease struct {
 // TestLeasesAreDisjoint (I5): whatever fails, nobody serves under a lease after the next one has begun, and nobody at a timestamp that is not before its beginning.
 func TestLeasesAreDisjoint(t *testing.T) {
 	seeds := 6
+	if testing.Short() {
+		seeds = 2
+	}
 	if s := os.Getenv("MERIDIAN_SEEDS"); s != "" {
 		seeds, _ = strconv.Atoi(s)
 	}
