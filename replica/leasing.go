@@ -376,7 +376,7 @@ func (r *Replica) requestLease(ctx context.Context, prev leaseState) error {
 		case prev.stale:
 			next.Expiration = r.o.Support.Ended()
 		default:
-			next.Expiration = lease.FromItself
+			next.Expiration = lease.FromItself()
 		}
 	}
 	c := &Command{lease: &next, prevLease: prev.Sequence}

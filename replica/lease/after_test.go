@@ -19,9 +19,9 @@ func TestAfter(t *testing.T) {
 		{"beyond an end that is known", Lease{Sequence: 1, Kind: Supported, Ahead: 5 * time.Second}, Lease{Sequence: 2, Kind: Supported, Start: at(10), Expiration: at(9)}, at(14).Next()},
 		{"beyond one that is long past", Lease{Sequence: 1, Kind: Supported, Ahead: 5 * time.Second}, Lease{Sequence: 2, Kind: Supported, Start: at(20), Expiration: at(9)}, at(20)},
 		{"beyond one that is not known", Lease{Sequence: 1, Kind: Supported, Ahead: 5 * time.Second}, Lease{Sequence: 2, Kind: Supported, Start: at(10)}, at(15)},
-		{"of the same process", Lease{Sequence: 1, Kind: Supported, Ahead: 5 * time.Second}, Lease{Sequence: 2, Kind: Supported, Start: at(10), Expiration: FromItself}, at(10)},
+		{"of the same process", Lease{Sequence: 1, Kind: Supported, Ahead: 5 * time.Second}, Lease{Sequence: 2, Kind: Supported, Start: at(10), Expiration: FromItself()}, at(10)},
 		{"another kind follows", Lease{Sequence: 1, Kind: Supported, Ahead: 5 * time.Second}, Lease{Sequence: 2, Kind: Liveness, Start: at(10)}, at(15)},
-		{"an Expiration lease before", Lease{Sequence: 1, Kind: Expiration, Expiration: at(9), Ahead: 5 * time.Second}, Lease{Sequence: 2, Kind: Supported, Start: at(10), Expiration: FromItself}, at(14).Next()},
+		{"an Expiration lease before", Lease{Sequence: 1, Kind: Expiration, Expiration: at(9), Ahead: 5 * time.Second}, Lease{Sequence: 2, Kind: Supported, Start: at(10), Expiration: FromItself()}, at(14).Next()},
 		{"an extension", Lease{Sequence: 1, Kind: Supported, Start: at(3), Ahead: 5 * time.Second}, Lease{Sequence: 1, Kind: Supported, Start: at(3)}, at(3)},
 	} {
 		if got := x.next.After(x.prev); got.Start != x.want {

@@ -61,7 +61,7 @@ type Lease struct {
 const Farthest = 5 * time.Second
 
 // FromItself is the Expiration of a Supported lease that follows one of the same process, which knows what it has served.
-var FromItself = clock.Timestamp{Wall: 1}
+func FromItself() clock.Timestamp { return clock.Timestamp{Wall: 1} }
 
 // IsZero reports whether there has been no lease.
 func (l Lease) IsZero() bool { return l.Sequence == 0 }
@@ -85,7 +85,7 @@ func (l Lease) After(prev Lease) Lease {
 	switch {
 	case l.Sequence == prev.Sequence || prev.Ahead == 0:
 	case l.Kind == Supported && prev.Kind == Supported && !l.Expiration.IsZero():
-		if l.Expiration != FromItself {
+		if l.Expiration != FromItself() {
 			l.Start = l.Start.Forward(l.Expiration.Add(prev.Ahead).Next())
 		}
 	case prev.Kind == Expiration:

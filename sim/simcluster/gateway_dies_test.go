@@ -10,7 +10,7 @@ import (
 	"meridian/sim/simcluster"
 )
 
-// TestGatewayDies: the locks of a gateway that has died are in the way until a majority of the record's range supports it no more (commit.CR2), and not for commit.Expiry, 3 s.
+// TestGatewayDies: the locks of a gateway that has died are in the way until a majority of the record's range supports it no more (commit.CR2), and not for commit.Expiry, 3 s, however old its transaction is.
 func TestGatewayDies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestGatewayDies(t *testing.T) {
 			exec(t, conn, "BEGIN")
 			exec(t, conn, "UPDATE t SET n = n + 1 WHERE id IN (1, 2)")
 			exec(t, conn, "SELECT * FROM t WHERE id = 3 FOR UPDATE")
-			time.Sleep(time.Duration(round) * 61 * time.Millisecond)
+			time.Sleep([]time.Duration{0, 61 * time.Millisecond, 150 * time.Millisecond, 700 * time.Millisecond, 2500 * time.Millisecond, 20 * time.Second}[round])
 			c.Crash(victim, 0, round%3 == 0)
 			begin := time.Now()
 			for _, id := range []int{1, 2, 3} {
