@@ -42,7 +42,7 @@ type Coordinator interface {
 // Decider is a Coordinator whose protocol decides transactions by itself: without a record, and without heartbeats.
 type Decider interface {
 	// Decide commits the writes of a transaction all of whose writes are in ranges of this protocol, and returns the commit timestamp, which is not after deadline
-	// unless that is zero. *kv.WriteTooOldError, *kv.TxnRetryError, *kv.ConditionFailedError and *kv.ProtocolError say that it has not committed, and never will;
+	// unless that is zero. *kv.WriteTooOldError, *kv.TxnRetryError, *kv.ConditionFailedError, *kv.ProtocolError and *DeadlineError say that it has not committed, and never will;
 	// *kv.AmbiguousError, that it is not known.
 	Decide(ctx context.Context, t *kv.Txn, writes []transaction.Write, deadline clock.Timestamp) (clock.Timestamp, error)
 }
@@ -133,6 +133,13 @@ func (e *PastError) Error() string {
 }
 
 func (e *PastError) Unwrap() error { return e.Cause }
+
+// DeadlineError says that a transaction could not commit at or before its deadline (SetDeadlineSource).
+type DeadlineError struct{ Deadline, At clock.Timestamp }
+
+func (e *DeadlineError) Error() string {
+	return fmt.Sprintf("txn: the commit timestamp %s is after the deadline %s", e.At, e.Deadline)
+}
 
 // ReadError says that what a transaction has read in ranges of a commit protocol was written since, so that it does not hold at a later timestamp; or, if Forgotten, that no replicas know any more what
 // was there at the transaction's timestamp. Another attempt reads later. Cause is *kv.TxnRetryError.

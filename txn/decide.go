@@ -53,8 +53,11 @@ func (t *Txn) decide(ctx context.Context) (decided bool, err error) {
 	var (
 		tooOld *kv.WriteTooOldError
 		retry  *kv.TxnRetryError
+		late   *DeadlineError
 	)
 	switch {
+	case errors.As(err, &late):
+		return false, t.core.Fail(transaction.DeadlinePassed, err, true)
 	case errors.As(err, &tooOld), errors.As(err, &retry):
 		return false, t.core.Fail(transaction.ReadChanged, err, true)
 	case t.handOver(err):

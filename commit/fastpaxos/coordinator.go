@@ -477,7 +477,7 @@ func (x *coordinator) decide(ctx context.Context, t *kv.Txn, writes []transactio
 	options, ks, err := x.options(ctx, t, writes, func(seen clock.Timestamp) (clock.Timestamp, error) {
 		at := c.stamp(seen.Forward(x.floor).Forward(x.at))
 		if !deadline.IsZero() && deadline.Less(at) {
-			return at, &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: at}
+			return at, &txn.DeadlineError{Deadline: deadline, At: at}
 		}
 		return at, nil
 	})

@@ -614,6 +614,11 @@ func TestRefusals(t *testing.T) {
 		if !errors.As(err, &failed) || !bytes.Equal(failed.Actual, []byte(" one")) {
 			t.Errorf("an insert of a row that is there: %v", err)
 		}
+		x, tx = g.txn()
+		var late *txn.DeadlineError
+		if _, err := x.Decide(t.Context(), tx, []transaction.Write{{Key: k[0], Value: []byte("three")}}, clock.Timestamp{Wall: 1}); !errors.As(err, &late) {
+			t.Errorf("a commit after its deadline: %v", err)
+		}
 		stop(g)
 	})
 }
