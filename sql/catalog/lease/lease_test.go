@@ -195,10 +195,15 @@ type slow struct {
 	txn.Sender
 	d   atomic.Int64 // how long a batch is under way, in nanoseconds
 	cut atomic.Bool  // no batch arrives
+	// before, if not nil, is called with each batch before it leaves.
+	before atomic.Pointer[func(*kv.Batch)]
 }
 
 func (s *slow) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
 	time.Sleep(time.Duration(s.d.Load()))
+	if f := s.before.Load(); f != nil {
+		(*f)(b)
+	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

@@ -177,7 +177,11 @@ func (m *Manager) takeUp(ctx context.Context) error {
 		return err
 	}
 	fresh.expiration.Store(exp)
-	// The tenure row is there before the catalogue is read: a change that the read does not see finds the row.
+	// The tenure row is there before anything is read: a change that the reads do not see finds the row. A registration that a publisher made before it saw the tenure is
+	// there by now; if it has been decided since, it was at a time that is past for this read, and the catalogue is read later than that (lease.L16).
+	if _, _, err := m.readPending(ctx, true); err != nil {
+		return err
+	}
 	s, at, err := m.readAll(ctx)
 	if err != nil {
 		return err
@@ -187,10 +191,6 @@ func (m *Manager) takeUp(ctx context.Context) error {
 	m.snap.Store(s)
 	clear(m.written)
 	m.mu.Unlock()
-	// A registration that a publisher made before it saw the tenure is there by now (lease.L16).
-	if _, _, err := m.readPending(ctx); err != nil {
-		return err
-	}
 	m.tenure.Store(fresh)
 	m.changed()
 	return nil
@@ -350,7 +350,7 @@ func (m *Manager) poll(ctx context.Context) {
 func (m *Manager) pollOnce(ctx context.Context) error {
 	limit, cancel := m.o.Host.Clock.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	pending, freezes, err := m.readPending(limit)
+	pending, freezes, err := m.readPending(limit, false)
 	if err != nil {
 		return err
 	}
@@ -407,8 +407,9 @@ func (m *Manager) pollOnce(ctx context.Context) error {
 	return nil
 }
 
-// readPending reads the versions that some node may not use yet, and the rows of frozen tables, which are next to them.
-func (m *Manager) readPending(ctx context.Context) (pending map[catalog.ID]uint64, freezes []kv.KeyValue, err error) {
+// readPending reads the versions that some node may not use yet, and the rows of frozen tables, which are next to them. register says that the node registers what it finds, because publishers may not have
+// seen its tenure. Otherwise they ask it, if they mean to keep to the time: statements would wait for one that is given up.
+func (m *Manager) readPending(ctx context.Context, register bool) (pending map[catalog.ID]uint64, freezes []kv.KeyValue, err error) {
 	pending = map[catalog.ID]uint64{}
 	rows, err := m.o.DB.Scan(ctx, keys.Span{Start: pendingSpan().Start, End: frozenSpan().End})
 	if err != nil {
@@ -429,7 +430,7 @@ func (m *Manager) readPending(ctx context.Context) (pending map[catalog.ID]uint6
 			continue // this node does not say that it has applied the change, whose publisher waits; other changes go on
 		}
 		if p.Open {
-			if err := m.foundRegistration(ctx, catalog.ID(id), &p, r.Value); err != nil {
+			if err := m.foundRegistration(ctx, catalog.ID(id), &p, r.Value, register); err != nil {
 				return nil, nil, err
 			}
 			continue

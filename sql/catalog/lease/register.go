@@ -433,12 +433,12 @@ func (m *Manager) withdraw(ctx context.Context, ks []keys.Key, by kv.TxnID, r re
 	}) // else a poll removes them
 }
 
-// foundRegistration notes a registration whose row was found, or removes one that has been abandoned.
-func (m *Manager) foundRegistration(ctx context.Context, id catalog.ID, p *pendingRow, row []byte) error {
+// foundRegistration notes a registration whose row was found, if it has to be, or removes one that has been abandoned.
+func (m *Manager) foundRegistration(ctx context.Context, id catalog.ID, p *pendingRow, row []byte, register bool) error {
 	if m.o.Clock.Now().Wall-p.At.Wall > int64(completeAfter) {
 		return m.overdue(ctx, id, row)
 	}
-	if r := (registration{id: id, version: p.Version, at: p.At, exact: p.Exact}); !m.passed(r) && m.snap.Load().registered[id].at != p.At {
+	if r := (registration{id: id, version: p.Version, at: p.At, exact: p.Exact}); register && !m.passed(r) && m.snap.Load().registered[id].at != p.At {
 		if err := m.awaitEarlier(ctx, []registration{r}); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -255,15 +256,17 @@ func TestRegisteredPublisherGivesUp(t *testing.T) {
 		ctx := context.Background()
 		id := c.nodes[0].create(t, "t")
 		c.nodes[0].external(t, id)
-		c.nodes[0].way.d.Store(int64(400 * time.Millisecond)) // so that it chooses a time far away
+		c.nodes[0].way.d.Store(int64(150 * time.Millisecond)) // so that it chooses a time far away
 		short, cancel := context.WithCancel(ctx)
 		done := make(chan error, 1)
 		go func() {
 			_, _, err := c.nodes[0].bump(short, id)
 			done <- err
 		}()
-		for !c.nodes[1].m.HasRegistered(id) {
-			time.Sleep(time.Millisecond)
+		for begun := time.Now(); !c.nodes[1].m.HasRegistered(id); time.Sleep(time.Millisecond) {
+			if time.Since(begun) > time.Minute {
+				t.Fatalf("nobody has registered it: %v", <-done)
+			}
 		}
 		cancel()
 		if err := <-done; err == nil {
@@ -322,6 +325,62 @@ func TestRegisteredAwaitsCommits(t *testing.T) {
 		_ = u.cat.Finish(ctx, err == nil)
 		if at := <-changed; err == nil && at.LessEq(committed) {
 			t.Errorf("committed at %v with a version that ended at %v", committed, at)
+		}
+	})
+}
+
+// TestRegisteredWhileTakingUp: a node that takes up a tenure when a change has been registered, without having been asked, knows of it, however late its reads arrive: what it commits after the
+// registered time uses the new version (lease.L15, lease.L16).
+func TestRegisteredWhileTakingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2, true)
+		defer c.stop()
+		ctx := context.Background()
+		id := c.nodes[0].create(t, "t")
+		c.nodes[0].external(t, id)
+		n := c.nodes[1]
+		n.deaf.Store(true)
+		n.way.cut.Store(true)
+		time.Sleep(2 * lease.DefaultDuration) // its tenure is over
+		changed := make(chan struct{})
+		var begun, looked atomic.Bool
+		before := func(b *kv.Batch) {
+			switch {
+			case !begun.Load() && b.Requests[0].Method().IsWrite():
+				begun.Store(true)
+				go func() {
+					defer close(changed)
+					if _, _, err := c.nodes[0].bump(ctx, id); err != nil {
+						t.Error(err)
+					}
+				}()
+				time.Sleep(100 * time.Millisecond) // all that have tenures were asked by now
+			case begun.Load() && lease.PendingSpan().Overlaps(b.Requests[0].Span()):
+				<-changed
+				looked.Store(true)
+			case looked.Load() && !b.Requests[0].Method().IsWrite():
+				time.Sleep(time.Second) // it does not read the new version before the transaction below
+			}
+		}
+		n.way.before.Store(&before)
+		n.way.cut.Store(false)
+		<-changed
+		for try := 0; !n.db.Clock().Now().Less(n.m.Deadline()); try++ {
+			if try > 1000 {
+				t.Fatal("it has no tenure")
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if !looked.Load() {
+			t.Fatal("the registrations were not read")
+		}
+		u := n.user()
+		v, err := u.use(ctx, id, nil)
+		if err == nil {
+			err = u.write(ctx, "x")
+		}
+		if err = errors.Join(err, u.commit(ctx)); err == nil && v < 3 {
+			t.Errorf("version %d was used after the time of version 3", v)
 		}
 	})
 }
