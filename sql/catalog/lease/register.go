@@ -67,6 +67,8 @@ const (
 	// maxLead and minLead bound how far in the future a time is.
 	maxLead = 10 * time.Second
 	minLead = 5 * time.Millisecond
+	// leadReach bounds how far in the future the time is when the publisher commits: ranges refuse what is more than 5 s ahead of their leaseholders' clocks, which may be behind this one's.
+	leadReach = 4 * time.Second
 	// minRetry is the least time that a node gets after it was late.
 	minRetry = 50 * time.Millisecond
 	// spreadWithin bounds the message to all nodes that a version is decided: one that it does not reach looks for itself (lease.L17).
@@ -243,7 +245,12 @@ func (t *Txn) register(ctx context.Context) error {
 		if told {
 			m.rounds.put.Store(int64(put - start))
 			m.rounds.tell.Store(int64(now - put))
-			t.commitAt(at, now)
+			if early := time.Duration(at.Wall-m.horizon(t.exact)) - leadReach; early > 0 {
+				if err := m.o.Host.Clock.Sleep(ctx, early); err != nil {
+					return err
+				}
+			}
+			t.commitAt(at, m.o.Host.Clock.Monotonic())
 			return nil
 		}
 		need.tell, need.decide = max(need.tell*2, now-put, minRetry), need.decide*3/2

@@ -385,6 +385,34 @@ func TestRegisteredWhileTakingUp(t *testing.T) {
 	})
 }
 
+// TestRegisteredFarAhead: where nodes take long to answer, the time is far in the future, and the publisher waits until ranges take a commit at that time.
+func TestRegisteredFarAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClusterAt(t, true, 20*time.Millisecond, make([]version.Binary, 2)...)
+		defer c.stop()
+		id := c.nodes[0].create(t, "t")
+		c.nodes[0].external(t, id)
+		c.nodes[1].far.Store(int64(time.Second))
+		var farthest atomic.Int64
+		before := func(b *kv.Batch) {
+			if b.Txn != nil {
+				farthest.Store(max(farthest.Load(), b.Txn.WriteTimestamp.Wall-c.nodes[0].db.Clock().Now().Wall))
+			}
+		}
+		c.nodes[0].way.before.Store(&before)
+		begun := time.Now()
+		if _, _, err := c.nodes[0].bump(context.Background(), id); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); took < 5*time.Second {
+			t.Errorf("it took %v: the time was not far in the future", took)
+		}
+		if d := time.Duration(farthest.Load()); d > 4*time.Second+100*time.Millisecond {
+			t.Errorf("the commit was sent %v before its time", d)
+		}
+	})
+}
+
 // TestRegisteredAheadOfAll: a node that has begun to read beyond the time, because its clock is ahead of all bounds, is given a later one.
 func TestRegisteredAheadOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
