@@ -20,7 +20,7 @@ import (
 //	    read with the version before finds an index complete as long as its timestamp is before the next one: where snapshots may move up while they are used (of
 //	    transactions that are not externally consistent), an index or a column is dropped in steps, as ever. The data of a dropped part stays until no transaction uses the version before.
 func atOnce(cat *lease.Txn, t *catalog.Table) {
-	registers, exact := cat.Registers()
+	registers, exact := cat.Registering()
 	if !registers {
 		return
 	}

@@ -181,6 +181,9 @@ func (t *Txn) Registers() (registers, exact bool) {
 	return registers && (exact || how == setting.RegisterAlways), exact
 }
 
+// Registering is what Registers said when Flush began, for the functions that BeforeFlush was given: the cluster's upgrade may go on meanwhile.
+func (t *Txn) Registering() (registers, exact bool) { return t.registers, t.exact }
+
 // registrable reports whether transactions rely on the earlier version of what was changed.
 func (e *edit) registrable() bool {
 	return e.base != nil && (e.base.Table != nil || e.base.Type != nil || e.base.Schema != nil || e.base.Database != nil)
