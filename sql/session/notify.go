@@ -134,6 +134,9 @@ func (n *notifying) listen(account *memory.Account, c any) (tag string, err erro
 
 // end changes the channels and publishes the notifications, if the transaction has committed.
 func (n *notifying) end(committed bool) {
+	if len(n.pending) == 0 && len(n.changes) == 0 {
+		return // as in most transactions
+	}
 	if committed {
 		for _, c := range n.changes {
 			switch {
