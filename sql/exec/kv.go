@@ -450,7 +450,7 @@ func (rd *reader) askFirst(spans []keys.Span, o txn.ScanOptions) (rows [][]kv.Ke
 	if !ok {
 		return nil, nil, false, nil
 	}
-	if err := rd.r.staysAll(spans, kv.NoLock); err != nil {
+	if err := rd.r.staysAll(spans, o.Lock); err != nil {
 		return nil, nil, false, err
 	}
 	if rd.stats == nil {

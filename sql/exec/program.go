@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"meridian/keys"
@@ -128,8 +129,8 @@ type Program struct {
 // Checks tells what a mutation of the plan looks for in all regions before it writes.
 func (p *Program) Checks(n opt.Node) opt.Checks { return p.checks[n] }
 
-// looksFor notes what a mutation looks for: keys of indexes, apart from those that no other row has, and parents.
-func (b *builder) looksFor(n opt.Node, w *tableWriter, indexes []*indexWriter, unchecked map[*indexWriter]bool) {
+// looksFor notes what a mutation looks for: keys of indexes, apart from those that no other row has, parents, and the rows that refer to keys with the columns that it changes; nil: all.
+func (b *builder) looksFor(n opt.Node, w *tableWriter, indexes []*indexWriter, unchecked map[*indexWriter]bool, gives map[int]bool) {
 	var c opt.Checks
 	for _, iw := range indexes {
 		if iw.world != nil && !unchecked[iw] {
@@ -142,6 +143,11 @@ func (b *builder) looksFor(n opt.Node, w *tableWriter, indexes []*indexWriter, u
 		}
 		if o.parent.Locality.Kind == catalog.Global {
 			c.Global = append(c.Global, o.parent.ID)
+		}
+	}
+	for _, in := range w.in {
+		if gives == nil || slices.ContainsFunc(in.refs, func(o int) bool { return gives[o] }) {
+			c.Children = append(c.Children, in.child.ID)
 		}
 	}
 	if b.prog.checks == nil {
@@ -352,6 +358,7 @@ type run struct {
 	affected   int64
 	committed  bool
 	flushed    bool // a batch of writes was sent
+	prechecked bool // the rows that refer to removed keys were looked for before the last batch
 	changes    []tableChanges
 	events     []fkEvent
 	seq, cause int // of the event that was noted last, and of the one whose action is under way

@@ -50,6 +50,8 @@ type Checks struct {
 	Homed []catalog.ID
 	// Global are the parents that are GLOBAL.
 	Global []catalog.ID
+	// Children are the tables with rows that may refer to the keys that the mutation removes.
+	Children []catalog.ID
 }
 
 // Place is rows of an index.
@@ -630,18 +632,29 @@ func (x *predictor) node(n Node) (sum trip) {
 			}
 			return slices.ContainsFunc(n.Stmt.Set, func(s SetColumn) bool { return slices.Contains(fk.Columns, n.Stmt.Table.Columns[s.Ordinal].ID) })
 		}
-		sum = sum.plus(x.checks(n, n.Stmt.Table, nil, refers, nil)).plus(x.updates(n, moved))
+		sum = sum.plus(x.checks(n, n.Stmt.Table, nil, refers, nil)).plus(x.updates(n, moved)).plus(x.children(n))
 	case *DeleteNode:
-		sum = sum.plus(x.changes(n.Stmt.Table, n.Input))
-		var children trip
-		for _, ref := range n.Stmt.Table.ReferencedBy {
-			if r.Distance != nil {
-				children = children.plus(onceFar(r.Distance(Place{Table: ref.Table, Snapshot: r.Snapshot, Majority: true}).Leaseholder)) // fastpaxos.FP82
-			}
-		}
-		sum = sum.plus(children)
+		sum = sum.plus(x.changes(n.Stmt.Table, n.Input)).plus(x.children(n))
 	}
 	return sum
+}
+
+// children is the search for rows that refer to keys which a mutation removes: of all tables with leaseholders at the same time, and of the others one after the other.
+func (x *predictor) children(n Node) (sum trip) {
+	r := x.region
+	if r.Distance == nil || r.Checks == nil {
+		return sum
+	}
+	var led trip
+	for _, id := range r.Checks(n).Children {
+		d := r.Distance(Place{Table: id, Snapshot: r.Snapshot, Majority: true}) // fastpaxos.FP82
+		if d.CommitRounds > 0 {
+			sum = sum.plus(onceFar(d.Leaseholder))
+		} else {
+			led = led.farther(onceFar(d.Leaseholder))
+		}
+	}
+	return sum.plus(led)
 }
 
 // plain is the distance of rows that are read, with a lock or without. Those of a GLOBAL table are read at the nearest replica, as they are now (route.RO6), unless they are locked,
