@@ -43,6 +43,8 @@ type Env struct {
 	// AutoCommit says that the statement is the whole transaction: the last writes may go with the commit.
 	// Cursor.Committed tells whether they did.
 	AutoCommit bool
+	// Alone says that the statement ends a transaction without a block, so that no client acts between the two.
+	Alone bool
 	// Looker reads after the transaction has failed, to tell which of several rows is at fault; nil: the error names the
 	// one that was found.
 	Looker Looker
@@ -117,8 +119,10 @@ type Program struct {
 	// mutates: the plan has a mutation; nested: it is below the root, so that all rows are computed before the first is
 	// returned.
 	mutates, nested bool
-	writers         []*tableWriter
-	reads           []read
+	// locksOne: it takes one lock at most of those that a statement asks for.
+	locksOne bool
+	writers  []*tableWriter
+	reads    []read
 	// checks are what mutations look for in all regions.
 	checks map[opt.Node]opt.Checks
 	pool   sync.Pool
@@ -158,7 +162,7 @@ func (b *builder) looksFor(n opt.Node, w *tableWriter, indexes []*indexWriter, u
 
 // Build compiles a plan.
 func Build(ctx context.Context, plan *opt.Plan, o Options) (*Program, error) {
-	p := &Program{plan: plan, subByQ: make(map[*scalar.Subquery]*subplan)}
+	p := &Program{plan: plan, subByQ: make(map[*scalar.Subquery]*subplan), locksOne: plan.LocksOne()}
 	b := &builder{ctx: ctx, opts: o, prog: p, meta: plan.Meta, ctes: make(map[int]*cteInfo),
 		tables: make(map[catalog.ID]*catalog.Table), writers: make(map[catalog.ID]*tableWriter)}
 	root, err := b.root(plan.Root)
