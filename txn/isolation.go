@@ -289,6 +289,23 @@ func (t *Txn) CheckScans(ctx context.Context, spans []keys.Span) ([][]kv.KeyValu
 	return lists, nil
 }
 
+// CheckFirst is CheckScan of the beginnings of several spans, all at the same time (ScanFirst). The transaction commits only if the parts that it has read have exactly the rows found, apart from its own writes.
+func (t *Txn) CheckFirst(ctx context.Context, spans []keys.Span, targetBytes int64) (rows [][]kv.KeyValue, rests []*keys.Span, ok bool, err error) {
+	o := ScanOptions{TargetBytes: targetBytes}
+	if t.Weak() {
+		o.Lock = kv.KeyShared
+	}
+	if rows, rests, ok, err = t.ScanFirst(ctx, spans, o); !ok || err != nil || !t.Weak() {
+		return rows, rests, ok, err
+	}
+	for i, s := range spans {
+		if read := without(keys.Span{Start: s.Start, End: s.Stop()}, rests[i], false); read.Start.Less(read.End) {
+			t.leader.NoteCheck(read, false)
+		}
+	}
+	return rows, rests, true, nil
+}
+
 // noteLocked remembers rows that a locking read has returned.
 func (t *Txn) noteLocked(lock kv.LockStrength, rows []kv.KeyValue) {
 	if lock < kv.Shared || t.core.Level() != kv.ReadCommitted {

@@ -299,15 +299,23 @@ func (l *leaderRanges) Scan(ctx context.Context, _ *kv.Txn, o ScanOptions) (rows
 func (l *leaderRanges) scanFirst(ctx context.Context, spans []keys.Span, o ScanOptions) (rows [][]kv.KeyValue, rests []*keys.Span, err error) {
 	t := (*Txn)(l)
 	scans := make([]kv.ScanRequest, len(spans))
-	b := &kv.Batch{Header: kv.Header{MaxKeys: o.MaxRows, TargetBytes: o.TargetBytes}, Requests: make([]kv.Request, len(spans)), Apart: true}
+	b := &kv.Batch{Header: kv.Header{WaitPolicy: o.Wait, MaxKeys: o.MaxRows, TargetBytes: o.TargetBytes, Hold: t.hold && o.Lock != kv.NoLock},
+		Requests: make([]kv.Request, len(spans)), Apart: true}
 	for i, s := range spans {
 		if err := t.stall(ctx, keys.Span{Start: s.Start, End: s.Stop()}); err != nil {
 			return nil, nil, err
 		}
-		scans[i] = kv.ScanRequest{Start: s.Start, End: s.Stop(), Reverse: o.Reverse}
+		scans[i] = kv.ScanRequest{Start: s.Start, End: s.Stop(), Reverse: o.Reverse, Lock: o.Lock}
 		b.Requests[i] = &scans[i]
+		if o.Lock != kv.NoLock {
+			t.locking(keys.Span{Start: s.Start, End: s.Stop()})
+		}
 	}
-	r, err := t.send(ctx, b, t.leader.PrepareRead)
+	prepare := t.leader.PrepareRead
+	if o.Lock != kv.NoLock {
+		prepare = func(b *kv.Batch) { t.leader.PrepareLocking(b, spans[0].Start, false) }
+	}
+	r, err := t.send(ctx, b, prepare)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -321,8 +329,9 @@ func (l *leaderRanges) scanFirst(ctx context.Context, spans []keys.Span, o ScanO
 			return nil, nil, errMalformed
 		}
 		rows[i], rests[i] = scan.Rows, scan.Resume
+		t.noteLocked(o.Lock, scan.Rows)
 		if read := without(keys.Span{Start: scans[i].Start, End: scans[i].End}, scan.Resume, o.Reverse); read.Start.Less(read.End) {
-			t.noteHeld(read, kv.NoLock, r)
+			t.noteHeld(read, o.Lock, r)
 			t.leader.NoteRead(read)
 		}
 	}

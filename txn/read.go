@@ -313,16 +313,17 @@ func (t *Txn) Scan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resu
 	return rows, resume, nil
 }
 
-// ScanFirst reads the first rows of several spans, all at the same time, in the direction of o.Reverse. o.MaxRows and o.TargetBytes, one of which has to be set, bound the rows of each range; o.Span, o.Lock and
+// ScanFirst reads the first rows of several spans, all at the same time, in the direction of o.Reverse, and locks them. o.MaxRows and o.TargetBytes, one of which has to be set, bound the rows of each range; o.Span and
 // o.Filter are not used. rests are the parts of the spans that were not read, nil where there is none. If it reports false it has read nothing, because not all of the ranges have leaseholders, or the rows are
 // being loaded.
 func (t *Txn) ScanFirst(ctx context.Context, spans []keys.Span, o ScanOptions) (rows [][]kv.KeyValue, rests []*keys.Span, ok bool, err error) {
 	if err := t.reliable(); err != nil {
 		return nil, nil, false, err
 	}
-	if t.load.flight != nil || t.others != nil || o.MaxRows == 0 && o.TargetBytes == 0 {
+	if t.load.flight != nil || t.others != nil || len(spans) == 0 || o.MaxRows == 0 && o.TargetBytes == 0 {
 		return nil, nil, false, nil
 	}
+	o.Lock = t.plain(spans[0].Start, o.Lock)
 	for _, s := range spans {
 		if _, err := t.locate(ctx, s.Start); err != nil {
 			return nil, nil, false, err

@@ -235,9 +235,9 @@ func (s *shell) line(ctx context.Context, in *input, l string, depth int) bool {
 		s.expanded = before || t.expanded
 		s.interactive(ctx, t.run)
 		s.expanded = before
-	case t.command == `\i`:
+	case t.command == `\i` || t.command == `\include`:
 		return s.file(ctx, t.arg, depth)
-	case t.command == `\p`:
+	case t.command == `\p` || t.command == `\print`:
 		fmt.Fprint(s.out, in.text.String())
 	case t.command != "":
 		return s.command(ctx, t.command, t.arg)
@@ -381,32 +381,35 @@ func (s *shell) progress(ctx context.Context, q string, done <-chan struct{}) {
 	}
 }
 
-// command runs a backslash command and reports whether the shell goes on.
+// listed are the kinds of relations that a backslash command lists, as pg_class has them.
+func listed(word string) string {
+	return map[string]string{`\d`: "rpvmS", `\dt`: "rp", `\dv`: "v", `\dm`: "m", `\ds`: "S", `\di`: "i"}[word]
+}
+
+const commandsText = `\l databases   \c DATABASE go there   \d NAME columns   \d \dt \dv \dm \ds \di [PATTERN] relations, tables, views, materialized views, sequences, indexes
+\timing [on|off]   \x [on|off] one column to a line   \g \gx run   \r forget the statement   \p show it   \i FILE run a file   \q leave   \demo help the cluster of a demonstration`
+
+// command runs a backslash command and reports whether the shell goes on. One that it does not know is refused by its name.
 func (s *shell) command(ctx context.Context, word, arg string) bool {
 	switch word {
-	case `\q`:
+	case `\q`, `\quit`:
 		return false
-	case `\l`:
+	case `\l`, `\list`:
 		s.interactive(ctx, "SELECT datname AS name, pg_get_userbyid(datdba) AS owner FROM pg_database ORDER BY 1")
-	case `\d`, `\dt`:
-		if arg == "" {
-			s.interactive(ctx, `SELECT n.nspname AS schema, c.relname AS name,
-				CASE c.relkind WHEN 'r' THEN 'table' WHEN 'v' THEN 'view' WHEN 'S' THEN 'sequence' END AS type
-				FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-				WHERE c.relkind IN ('r','v','S') AND n.nspname NOT IN ('pg_catalog','information_schema','meridian_internal') ORDER BY 1, 2`)
+	case `\d`, `\dt`, `\dv`, `\dm`, `\ds`, `\di`:
+		if word == `\d` && arg != "" {
+			s.columns(ctx, arg)
 		} else {
-			s.interactive(ctx, "SELECT column_name, data_type, is_nullable, column_default FROM information_schema.columns WHERE table_name = '"+
-				strings.ReplaceAll(arg, "'", "''")+"' ORDER BY ordinal_position")
+			s.list(ctx, listed(word), arg)
 		}
-	case `\c`:
-		if arg == "" {
+	case `\c`, `\connect`:
+		if arg == "" || strings.ContainsAny(arg, " \t") {
 			fmt.Fprintln(s.out, `\c DATABASE goes on in another database`)
 		} else if err := s.useDatabase(ctx, arg); err != nil {
 			fmt.Fprintln(s.out, describe(err, ""))
 		}
 	case `\timing`:
-		s.timing = !s.timing
-		fmt.Fprintf(s.out, "Timing is %v.\n", map[bool]string{true: "on", false: "off"}[s.timing])
+		s.turn(&s.timing, arg, "Timing", `\timing [on|off] shows how long statements take`)
 	case `\demo`:
 		if s.demo == nil {
 			fmt.Fprintln(s.out, "this cluster is no demonstration: meridian demo runs one")
@@ -414,18 +417,56 @@ func (s *shell) command(ctx context.Context, word, arg string) bool {
 			fmt.Fprintln(s.out, err)
 		}
 	case `\x`:
-		switch arg {
-		case "", "on", "off":
-			s.expanded = arg == "on" || arg == "" && !s.expanded
-			fmt.Fprintf(s.out, "Expanded display is %s.\n", map[bool]string{true: "on", false: "off"}[s.expanded])
-		default:
-			fmt.Fprintln(s.out, `\x [on|off] shows each column on a line of its own`)
-		}
+		s.turn(&s.expanded, arg, "Expanded display", `\x [on|off] shows each column on a line of its own`)
+	case `\?`, `\h`, `\help`:
+		fmt.Fprintln(s.out, commandsText)
 	default:
-		fmt.Fprintln(s.out, `\l databases   \c DATABASE go there   \d [TABLE] relations, columns   \timing   \x one column to a line   \g \gx run   \r forget the statement   \p show it   \i FILE run a file   \q leave   \demo help the cluster of a demonstration`)
+		fmt.Fprintf(s.out, "%s is not supported by this shell. It has:\n%s\n", word, commandsText)
 	}
 	return true
 }
+
+// turn sets a switch, or changes it if the command says nothing.
+func (s *shell) turn(on *bool, arg, what, usage string) {
+	switch arg {
+	case "", "on", "off":
+		*on = arg == "on" || arg == "" && !*on
+		fmt.Fprintf(s.out, "%s is %s.\n", what, map[bool]string{true: "on", false: "off"}[*on])
+	default:
+		fmt.Fprintln(s.out, usage)
+	}
+}
+
+// list lists relations of some kinds whose names fit a pattern with * and ?.
+func (s *shell) list(ctx context.Context, kinds, pattern string) {
+	q := `SELECT n.nspname AS schema, c.relname AS name,
+		CASE c.relkind WHEN 'r' THEN 'table' WHEN 'p' THEN 'table' WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view' WHEN 'S' THEN 'sequence' WHEN 'i' THEN 'index' END AS type
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE c.relkind IN ('` + strings.Join(strings.Split(kinds, ""), "','") + `') AND n.nspname NOT IN ('pg_catalog','information_schema','meridian_internal')`
+	if pattern != "" {
+		like := strings.NewReplacer(`\`, `\\`, `_`, `\_`, `%`, `\%`, `*`, `%`, `?`, `_`).Replace(pattern)
+		q += " AND CASE WHEN " + constant(like) + " LIKE '%.%' THEN n.nspname || '.' || c.relname ELSE c.relname END LIKE " + constant(like)
+	}
+	s.interactive(ctx, q+" ORDER BY 1, 2")
+}
+
+// columns describes the columns of a relation.
+func (s *shell) columns(ctx context.Context, name string) {
+	r := s.conn.ExecParams(ctx, "SELECT to_regclass($1) IS NULL", [][]byte{[]byte(name)}, nil, nil, nil).Read()
+	switch {
+	case r.Err != nil:
+		fmt.Fprintln(s.out, describe(r.Err, ""))
+	case len(r.Rows) == 1 && string(r.Rows[0][0]) == "t":
+		fmt.Fprintf(s.out, "Did not find any relation named \"%s\".\n", name)
+	default:
+		s.interactive(ctx, `SELECT a.attname AS column, format_type(a.atttypid, a.atttypmod) AS type, CASE WHEN a.attnotnull THEN 'not null' ELSE '' END AS nullable, pg_get_expr(d.adbin, d.adrelid) AS default
+			FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+			WHERE a.attrelid = to_regclass(`+constant(name)+`) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`)
+	}
+}
+
+// constant is a string constant.
+func constant(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 // run sends the text and prints every result.
 func (s *shell) run(ctx context.Context, q string) error {

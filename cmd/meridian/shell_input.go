@@ -28,12 +28,15 @@ func (in *input) line(l string) (out typed) {
 		name, arg, _ := strings.Cut(word, " ")
 		switch name {
 		case `\g`, `\gx`:
+			if strings.TrimSpace(arg) != "" { // psql writes the rows to a file, or gives them to a program
+				return typed{command: name + " " + strings.TrimSpace(arg)}
+			}
 			q := strings.TrimSpace(in.text.String())
 			if q == "" {
 				q = in.last
 			}
 			return in.take(q, name == `\gx`)
-		case `\r`:
+		case `\r`, `\reset`:
 			in.text.Reset()
 			return typed{}
 		}
@@ -84,6 +87,16 @@ func quoted(q string) bool {
 func lexed(q string) (last byte, within bool) {
 	for i := 0; i < len(q); i++ {
 		switch c := q[i]; {
+		case c == '\'' && i > 0 && (q[i-1] == 'e' || q[i-1] == 'E') && (i == 1 || !wordByte(q[i-2])): // a backslash may hide a quote
+			for i++; i < len(q) && q[i] != '\''; i++ {
+				if q[i] == '\\' {
+					i++
+				}
+			}
+			if i >= len(q) {
+				return last, true
+			}
+			last = c
 		case c == '\'' || c == '"':
 			j := strings.IndexByte(q[i+1:], c)
 			if j < 0 {
@@ -133,4 +146,9 @@ func lexed(q string) (last byte, within bool) {
 		}
 	}
 	return last, false
+}
+
+// wordByte reports whether a byte may be in the middle of a word.
+func wordByte(c byte) bool {
+	return c == '_' || c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }

@@ -28,6 +28,12 @@ func TestShellInput(t *testing.T) {
 		{`SELECT '|\x`, "nothing"},
 		{`SELECT '|\g|';`, `run SELECT '|\g|';`},
 		{`\i some file.sql`, `command \i some file.sql`},
+		{`SELECT E'it\'s;';`, `run SELECT E'it\'s;';`},
+		{`SELECT E'\\';`, `run SELECT E'\\';`},
+		{`SELECT E'\';`, "nothing"},
+		{`SELECT name'\';`, `run SELECT name'\';`},
+		{`SELECT 1|\g out`, `command \g out`},
+		{`SELECT 1|\reset|2;`, "run 2;"},
 		{"quit", `command \q`},
 		{"SELECT 1|quit", "nothing"},
 		{"", "nothing"},
@@ -71,5 +77,28 @@ a rather long name | two+
 	printRecords(&b, []string{"n"}, [][]string{{"1"}})
 	if want := "-[ RECORD 1 ]\nn | 1\n\n"; b.String() != want {
 		t.Errorf("got\n%s", &b)
+	}
+}
+
+// TestUnknownCommands: a backslash command of psql that the shell has not is refused by its name.
+func TestUnknownCommands(t *testing.T) {
+	for _, word := range strings.Fields(`\! \a \C \cd \copy \copyright \crosstabview \d+ \da \db \dn \du \e \echo \ef \elif \encoding \endif \ev \f \gdesc \gexec \gset \H \if \ir \o \password \prompt \pset
+		\qecho \s \set \setenv \sf \sv \t \T \unset \w \watch \warn \z nonsense`) {
+		var b strings.Builder
+		s := shell{out: &b}
+		if !s.command(t.Context(), word, "") {
+			t.Errorf("%s leaves", word)
+		}
+		if !strings.HasPrefix(b.String(), word+" is not supported") {
+			t.Errorf("%s: %s", word, &b)
+		}
+	}
+	var b strings.Builder
+	s := shell{out: &b}
+	for _, arg := range []string{"on", "on", "off", "", "maybe"} {
+		s.command(t.Context(), `\timing`, arg)
+	}
+	if want := "Timing is on.\nTiming is on.\nTiming is off.\nTiming is on.\n\\timing [on|off] shows how long statements take\n"; b.String() != want || !s.timing {
+		t.Errorf("got %q", &b)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
-	"meridian/txn"
 )
 
 // maxCascade bounds the rounds of cascading foreign keys.
@@ -35,6 +34,10 @@ func (r *run) afterStatement() error {
 			events[i].seq = r.seq
 		}
 		events, err := r.postpone(events)
+		if err == nil && !(round == 0 && r.prechecked) && severalActions(events) {
+			r.kv.StepStatement()
+			events, err = r.referredTo(events)
+		}
 		if err != nil {
 			return err
 		}
@@ -199,12 +202,15 @@ func (r *run) check(events []fkEvent) (*failure, error) {
 			byIn[e.in] = append(byIn[e.in], e)
 		}
 	}
-	for _, k := range uniques {
-		f, err := r.checkUnique(byKey[k])
-		if err != nil {
+	if len(uniques) > 0 {
+		taken := make([][]fkEvent, len(uniques))
+		for i, k := range uniques {
+			taken[i] = byKey[k]
+		}
+		var err error
+		if first, err = r.checkUniques(taken); err != nil {
 			return nil, err
 		}
-		first = first.before(f)
 	}
 	missing, err := r.missingParents(parents)
 	if err != nil {
@@ -225,36 +231,41 @@ func (r *run) check(events []fkEvent) (*failure, error) {
 			break
 		}
 	}
+	if len(ins) == 0 {
+		return first, nil
+	}
+	var qs []referring
 	for _, in := range ins {
-		if err := r.observe(in, byIn[in]); err != nil {
-			return nil, err
-		}
-		err := in.of(r, byIn[in], true, func(e fkEvent, _ keys.Key) error {
-			if first != nil && first.seq < e.seq {
-				return nil
-			}
-			if in.action(e) != catalog.Restrict {
-				// Another row may have taken the key.
-				k, others, err := in.parentKey.parentOf(e.vals)
-				if err != nil {
-					return err
-				}
-				vs, err := r.checkMany(append(others, k))
-				if err != nil {
-					return err
-				}
-				if slices.ContainsFunc(vs, func(v []byte) bool { return v != nil }) {
-					return nil
-				}
-			}
-			first = first.before(&failure{e.seq, in.violation(e.vals)})
-			return nil
-		})
+		q, err := r.referrers(in, byIn[in])
 		if err != nil {
 			return nil, err
 		}
+		qs = append(qs, q)
 	}
-	return first, nil
+	err = r.search(qs, true, func(q, i int, _ keys.Key) error {
+		in := ins[q]
+		e := byIn[in][i]
+		if first != nil && first.seq < e.seq {
+			return nil
+		}
+		if in.action(e) != catalog.Restrict {
+			// Another row may have taken the key.
+			k, others, err := in.parentKey.parentOf(e.vals)
+			if err != nil {
+				return err
+			}
+			vs, err := r.checkMany(append(others, k))
+			if err != nil {
+				return err
+			}
+			if slices.ContainsFunc(vs, func(v []byte) bool { return v != nil }) {
+				return nil
+			}
+		}
+		first = first.before(&failure{e.seq, in.violation(e.vals)})
+		return nil
+	})
+	return first, err
 }
 
 // parentOf are the parent's keys for values of the parent's own types.
@@ -312,140 +323,20 @@ func newChildren(fk *catalog.ForeignKey, child, parent *catalog.Table) (*childre
 	return c, err
 }
 
-// of calls f with the primary key of the child rows that refer to the events' keys; with one set, once for each event at most.
-func (c *children) of(r *run, events []fkEvent, one bool, f func(e fkEvent, primary keys.Key) error) error {
-	vals := make([]types.Row, len(events))
-	for i, e := range events {
-		vals[i] = make(types.Row, len(e.vals))
-		for j, d := range e.vals {
-			from, to := c.parent.Columns[c.refs[j]].Type, c.child.Columns[c.cols[j]].Type
-			if from.Phys() != to.Phys() {
-				var err error
-				if d, err = scalar.CastDatum(&r.sctx, d, from, to.Bare(), true); err != nil {
-					return err
-				}
-			}
-			vals[i][j] = d
-		}
-	}
-	return c.with(r, vals, one, func(i int, k keys.Key) error { return f(events[i], k) })
-}
-
-// with is of, for values of the child's types.
-func (c *children) with(r *run, vals []types.Row, one bool, f func(i int, primary keys.Key) error) error {
-	pk := make(types.Row, len(c.child.Primary().Columns))
-	primary := func(p *kv.KeyValue) (keys.Key, error) {
-		if err := c.pk.decode(p.Key, p.Value, pk); err != nil {
-			return nil, err
-		}
-		return c.primary.appendPrefix(nil, pk)
-	}
-	if c.regions != nil {
-		return c.inRegions(r, vals, one, func(i int, p *kv.KeyValue) error {
-			k, err := primary(p)
-			if err != nil {
-				return err
-			}
-			return f(i, k)
-		})
-	}
-	if c.perm != nil {
-		key := make(types.Row, len(c.perm))
-		for i := range vals {
-			for j, p := range c.perm {
-				key[j] = vals[i][p]
-			}
-			span, ok, err := c.codec.span(key, nil, false, nil, false)
-			if err != nil {
-				return err
-			}
-			if !ok {
-				continue
-			}
-			if err := c.scan(r, c.codec, span, one, func(p *kv.KeyValue) (bool, error) {
-				k, err := primary(p)
-				if err != nil {
-					return false, err
-				}
-				return one, f(i, k)
-			}); err != nil {
-				return err
+// values are values of the parent's columns in the types of the child's.
+func (c *children) values(r *run, vals types.Row) (types.Row, error) {
+	out := make(types.Row, len(vals))
+	for j, d := range vals {
+		from, to := c.parent.Columns[c.refs[j]].Type, c.child.Columns[c.cols[j]].Type
+		if from.Phys() != to.Phys() {
+			var err error
+			if d, err = scalar.CastDatum(&r.sctx, d, from, to.Bare(), true); err != nil {
+				return nil, err
 			}
 		}
-		return nil
+		out[j] = d
 	}
-	// No index: one pass over the table.
-	ts := make([]*types.T, len(c.cols))
-	slots := make([]int, len(c.cols))
-	for i, o := range c.cols {
-		ts[i], slots[i] = c.child.Columns[o].Type, i
-	}
-	byKey := make(map[string]int, len(vals))
-	var buf []byte
-	for i := range vals {
-		buf, _ = hashKey(buf[:0], vals[i], slots, ts)
-		if _, ok := byKey[string(buf)]; !ok {
-			byKey[string(buf)] = i
-		}
-	}
-	return c.each(r, func(p *kv.KeyValue, row types.Row) (bool, error) {
-		var null bool
-		buf, null = hashKey(buf[:0], row, slots, ts)
-		i, ok := byKey[string(buf)]
-		if null || !ok {
-			return false, r.tick()
-		}
-		if one {
-			delete(byKey, string(buf))
-		}
-		k, err := primary(p)
-		if err != nil {
-			return false, err
-		}
-		return one && len(byKey) == 0, f(i, k)
-	})
-}
-
-// each reads the foreign key's columns of all rows of the child, until f says that it is done.
-func (c *children) each(r *run, f func(p *kv.KeyValue, row types.Row) (bool, error)) error {
-	dec, err := newRowDecoder(c.child, c.child.Primary(), c.cols)
-	if err != nil {
-		return err
-	}
-	row := make(types.Row, len(c.cols))
-	return c.scan(r, c.primary, c.primary.all(), false, func(p *kv.KeyValue) (bool, error) {
-		if err := dec.decode(p.Key, p.Value, row); err != nil {
-			return false, err
-		}
-		return f(p, row)
-	})
-}
-
-// scan pages through a span of an index of the child until f says that it is done.
-func (c *children) scan(r *run, of *indexCodec, span keys.Span, one bool, f func(*kv.KeyValue) (bool, error)) error {
-	o := txn.ScanOptions{Span: span, TargetBytes: pageBytes, Filter: of.filter()}
-	if one {
-		o.MaxRows = 1
-	}
-	for {
-		page, resume, err := r.checkScan(o)
-		if err != nil {
-			return err
-		}
-		for i := range page {
-			done, err := f(&page[i])
-			if err != nil || done {
-				return err
-			}
-		}
-		if resume == nil {
-			return nil
-		}
-		if err := r.ctx.Err(); err != nil {
-			return err
-		}
-		o.Span = *resume
-	}
+	return out, nil
 }
 
 // stands reports whether there is a row with these values of the foreign key.
@@ -455,20 +346,31 @@ func (o *fkOut) stands(r *run, vals types.Row) (found bool, err error) {
 		return false, err
 	}
 	if !slices.ContainsFunc(vals, types.Datum.IsNull) {
-		err = c.with(r, []types.Row{vals}, true, func(int, keys.Key) error {
+		err = r.search([]referring{{c, []types.Row{vals}}}, true, func(int, int, keys.Key) error {
 			found = true
 			return nil
 		})
 		return found, err
 	}
-	err = c.each(r, func(_ *kv.KeyValue, row types.Row) (bool, error) {
+	dec, err := newRowDecoder(c.child, c.child.Primary(), c.cols)
+	if err != nil {
+		return false, err
+	}
+	row := make(types.Row, len(c.cols))
+	all, err := c.all(0, func(p *kv.KeyValue) (bool, error) {
+		if err := dec.decode(p.Key, p.Value, row); err != nil {
+			return false, err
+		}
 		found = true
 		for i, d := range vals {
 			found = found && o.child.Columns[o.cols[i]].Type.Compare(d, row[i]) == 0
 		}
 		return found, r.tick()
 	})
-	return found, err
+	if err != nil {
+		return false, err
+	}
+	return found, r.seek(all, 1)
 }
 
 // cascade carries out an action on the child rows of removed keys.
@@ -481,16 +383,17 @@ func (r *run) cascade(in *fkIn, events []fkEvent) *failure {
 	var targets []target
 	var taken int64
 	defer func() { r.budget.Shrink(taken) }()
-	if err := r.observe(in, events); err != nil {
+	q, err := r.referrers(in, events)
+	if err != nil {
 		return fail(events[0], err)
 	}
-	if err := in.of(r, events, false, func(e fkEvent, k keys.Key) error {
+	if err := r.search([]referring{q}, false, func(_, i int, k keys.Key) error {
 		n := int64(len(k) + 128)
 		if err := r.budget.Grow(n); err != nil {
 			return err
 		}
 		taken += n
-		targets = append(targets, target{k, e})
+		targets = append(targets, target{k, events[i]})
 		return nil
 	}); err != nil {
 		return fail(events[0], err)

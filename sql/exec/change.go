@@ -114,7 +114,7 @@ func (b *builder) update(n *opt.UpdateNode, at place) (op, error) {
 	for _, iw := range o.changed {
 		same[iw] = !slices.ContainsFunc(iw.index.UserColumns(), func(c catalog.IndexColumn) bool { return assigned[o.w.table.Ordinal(c.Column)] })
 	}
-	b.looksFor(n, o.w, o.changed, same)
+	b.looksFor(n, o.w, o.changed, same, assigned)
 	width := len(o.old)
 	l := layout{}.add(0, s.New).add(width, n.Input.Columns())
 	if o.checks, err = b.checks(s.Checks, l); err != nil {
@@ -131,6 +131,7 @@ func (b *builder) delete(n *opt.DeleteNode, at place) (op, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.looksFor(n, common.w, nil, nil, nil)
 	o := &deleteOp{changeOp: common}
 	o.returning, err = b.returning(s.Returning, n.Cols, inl)
 	return o, err

@@ -100,27 +100,40 @@ func (r *run) postpone(checks []fkEvent) ([]fkEvent, error) {
 	return now, nil
 }
 
-// checkUnique looks for two rows with the key of the events, which were left by rows that took the key. The violation is that of the
-// first row that shares it.
-func (r *run) checkUnique(events []fkEvent) (*failure, error) {
-	u, vals := events[0].unique, events[0].vals
-	found := 0
-	for _, home := range u.homes() {
-		span, ok, err := u.codec.span(append(home, vals[u.index.Implicit:]...), nil, false, nil, false)
-		if err != nil || !ok {
-			return nil, err
-		}
-		for rest := &span; rest != nil && found <= len(events); {
-			var page []kv.KeyValue
-			if page, rest, err = r.checkScan(txn.ScanOptions{Span: *rest, MaxRows: int64(max(2, len(events)+1-found)), Filter: u.codec.filter()}); err != nil {
+// checkUniques looks for two rows with one key of those of lists of events, each of which was left by the rows that took a key, and returns the first violation.
+func (r *run) checkUniques(taken [][]fkEvent) (first *failure, err error) {
+	var list []sought
+	found := make([]int, len(taken))
+	for n, events := range taken {
+		u, vals := events[0].unique, events[0].vals
+		for _, home := range u.homes() {
+			span, ok, err := u.codec.span(append(home, vals[u.index.Implicit:]...), nil, false, nil, false)
+			if err != nil {
 				return nil, err
 			}
-			found += len(page)
+			if ok {
+				list = append(list, sought{Span: span, codec: u.codec, group: n, f: func(*kv.KeyValue) (bool, error) {
+					found[n]++
+					return found[n] > len(events), nil
+				}})
+			}
 		}
 	}
-	if found < 2 {
-		return nil, nil
+	if err := r.seek(list, len(taken)); err != nil {
+		return nil, err
 	}
+	for n, events := range taken {
+		first = first.before(notUnique(events, found[n]))
+	}
+	return first, nil
+}
+
+// notUnique is the violation of the events of one key, which so many rows have: that of the first row that shares it.
+func notUnique(events []fkEvent, found int) *failure {
+	if found < 2 {
+		return nil
+	}
+	u, vals := events[0].unique, events[0].vals
 	at := events[0].seq
 	if found <= len(events) {
 		at = events[1].seq
@@ -130,7 +143,7 @@ func (r *run) checkUnique(events []fkEvent) (*failure, error) {
 	e.Table, e.TableID, e.Constraint = t.Name, uint32(t.ID), u.index.Name
 	n := u.index.Implicit
 	e.RowOf, e.Values = uint32(t.ID), "Key "+keyText(t, keyOrdinals(t, u.index)[n:], vals[n:])+" already exists."
-	return &failure{at, e}, nil
+	return &failure{at, e}
 }
 
 // FindDuplicate fails if two rows have one key of a deferrable index. No other transaction may write the table

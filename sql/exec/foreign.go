@@ -635,7 +635,7 @@ func (in *fkIn) violation(vals types.Row) *sqlstate.Error {
 }
 
 // precheck drops the statement's foreign key events if the state before the statement shows that they need no work, so
-// that the last batch can carry the commit (exec.X4). It may leave events that need none. missing are the rows that it has found to have no parent.
+// that the last batch can carry the commit (exec.X4). It leaves events that may need some. missing are the rows that it has found to have no parent.
 func (r *run) precheck() (missing []fkEvent, err error) {
 	ins, outs := 0, 0
 	for _, e := range r.events {
@@ -668,27 +668,9 @@ func (r *run) precheck() (missing []fkEvent, err error) {
 		}
 		return missing, err
 	}
-	events := r.events
-	for len(events) > 0 {
-		in := events[0].in
-		n := 1
-		for n < len(events) && events[n].in == in {
-			n++
-		}
-		if err := r.observe(in, events[:n]); err != nil {
-			return nil, err
-		}
-		found := false
-		if err := in.of(r, events[:n], true, func(fkEvent, keys.Key) error {
-			found = true
-			return nil
-		}); err != nil || found {
-			return nil, err
-		}
-		events = events[n:]
-	}
-	r.events = nil
-	return nil, nil
+	r.events, err = r.referredTo(r.events)
+	r.prechecked = true
+	return nil, err
 }
 
 // orphan is the violation of a statement that is a transaction by itself, if it has written nothing yet and some of its new rows have no parent: the batch would be written only to

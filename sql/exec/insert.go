@@ -73,7 +73,7 @@ func (b *builder) insert(n *opt.InsertNode, at place) (op, error) {
 		}
 	}
 	o.unchecked = unchecked(o.w, n.Input, s.Source)
-	b.looksFor(n, o.w, o.w.indexes, o.unchecked)
+	b.looksFor(n, o.w, o.w.indexes, o.unchecked, map[int]bool{})
 	l := layout{}.add(0, s.New).add(o.width, n.Input.Columns())
 	if o.checks, err = b.checks(s.Checks, l); err != nil {
 		return nil, err

@@ -142,9 +142,9 @@ func (r *run) toChange() kv.LockStrength {
 // holder is implemented by a KV that keeps the locks which a statement asks for.
 type holder interface{ HoldLocks(on bool) }
 
-// holds brackets reads that take locks which the statement asks for.
+// holds brackets reads that take locks which the statement asks for, and counts on until its transaction ends (opt.Plan.LocksOne).
 func (rd *reader) holds(asked bool) func() {
-	if !asked {
+	if !asked || rd.r.prog.locksOne && rd.r.env.Alone {
 		return nothing
 	}
 	h, ok := rd.r.kv.(holder)
@@ -450,7 +450,7 @@ func (rd *reader) askFirst(spans []keys.Span, o txn.ScanOptions) (rows [][]kv.Ke
 	if !ok {
 		return nil, nil, false, nil
 	}
-	if err := rd.r.staysAll(spans, kv.NoLock); err != nil {
+	if err := rd.r.staysAll(spans, o.Lock); err != nil {
 		return nil, nil, false, err
 	}
 	if rd.stats == nil {

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"meridian/keys"
@@ -42,6 +43,8 @@ type Env struct {
 	// AutoCommit says that the statement is the whole transaction: the last writes may go with the commit.
 	// Cursor.Committed tells whether they did.
 	AutoCommit bool
+	// Alone says that the statement ends a transaction without a block, so that no client acts between the two.
+	Alone bool
 	// Looker reads after the transaction has failed, to tell which of several rows is at fault; nil: the error names the
 	// one that was found.
 	Looker Looker
@@ -116,8 +119,10 @@ type Program struct {
 	// mutates: the plan has a mutation; nested: it is below the root, so that all rows are computed before the first is
 	// returned.
 	mutates, nested bool
-	writers         []*tableWriter
-	reads           []read
+	// locksOne: it takes one lock at most of those that a statement asks for.
+	locksOne bool
+	writers  []*tableWriter
+	reads    []read
 	// checks are what mutations look for in all regions.
 	checks map[opt.Node]opt.Checks
 	pool   sync.Pool
@@ -128,8 +133,8 @@ type Program struct {
 // Checks tells what a mutation of the plan looks for in all regions before it writes.
 func (p *Program) Checks(n opt.Node) opt.Checks { return p.checks[n] }
 
-// looksFor notes what a mutation looks for: keys of indexes, apart from those that no other row has, and parents.
-func (b *builder) looksFor(n opt.Node, w *tableWriter, indexes []*indexWriter, unchecked map[*indexWriter]bool) {
+// looksFor notes what a mutation looks for: keys of indexes, apart from those that no other row has, parents, and the rows that refer to keys with the columns that it changes; nil: all.
+func (b *builder) looksFor(n opt.Node, w *tableWriter, indexes []*indexWriter, unchecked map[*indexWriter]bool, gives map[int]bool) {
 	var c opt.Checks
 	for _, iw := range indexes {
 		if iw.world != nil && !unchecked[iw] {
@@ -144,6 +149,11 @@ func (b *builder) looksFor(n opt.Node, w *tableWriter, indexes []*indexWriter, u
 			c.Global = append(c.Global, o.parent.ID)
 		}
 	}
+	for _, in := range w.in {
+		if gives == nil || slices.ContainsFunc(in.refs, func(o int) bool { return gives[o] }) {
+			c.Children = append(c.Children, in.child.ID)
+		}
+	}
 	if b.prog.checks == nil {
 		b.prog.checks = make(map[opt.Node]opt.Checks)
 	}
@@ -152,7 +162,7 @@ func (b *builder) looksFor(n opt.Node, w *tableWriter, indexes []*indexWriter, u
 
 // Build compiles a plan.
 func Build(ctx context.Context, plan *opt.Plan, o Options) (*Program, error) {
-	p := &Program{plan: plan, subByQ: make(map[*scalar.Subquery]*subplan)}
+	p := &Program{plan: plan, subByQ: make(map[*scalar.Subquery]*subplan), locksOne: plan.LocksOne()}
 	b := &builder{ctx: ctx, opts: o, prog: p, meta: plan.Meta, ctes: make(map[int]*cteInfo),
 		tables: make(map[catalog.ID]*catalog.Table), writers: make(map[catalog.ID]*tableWriter)}
 	root, err := b.root(plan.Root)
@@ -352,6 +362,7 @@ type run struct {
 	affected   int64
 	committed  bool
 	flushed    bool // a batch of writes was sent
+	prechecked bool // the rows that refer to removed keys were looked for before the last batch
 	changes    []tableChanges
 	events     []fkEvent
 	seq, cause int // of the event that was noted last, and of the one whose action is under way

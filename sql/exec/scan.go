@@ -6,6 +6,7 @@ import (
 
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/sql/catalog"
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
 	"meridian/sql/types"
@@ -301,12 +302,12 @@ func (it *indexScanIter) open() error {
 			}
 		}
 	}
-	it.apart = o.apart
+	it.apart = o.apart && !(o.locks() && it.hinted > 0)
 	if o.spans == nil {
-		it.spans = append(it.spans, o.index.all())
-		if o.apart {
+		if it.apart {
 			return it.perRegion()
 		}
+		it.spans = append(it.spans, o.index.all())
 		return nil
 	}
 	for i := range o.spans {
@@ -365,13 +366,21 @@ func (it *indexScanIter) open() error {
 }
 
 // perRegion divides the span of a whole index at the beginnings of the regions' rows.
-func (it *indexScanIter) perRegion() error {
-	all := it.spans[0]
+func (it *indexScanIter) perRegion() (err error) {
+	if it.spans, err = perRegion(it.o.node.Table, it.o.index); err == nil && it.o.node.Reverse {
+		slices.Reverse(it.spans)
+	}
+	return err
+}
+
+// perRegion is the span of a whole index, divided at the beginnings of the regions' rows.
+func perRegion(t *catalog.Table, of *indexCodec) ([]keys.Span, error) {
+	all := of.all()
 	var starts []keys.Key
-	for _, v := range regionValues(it.o.node.Table) {
-		s, ok, err := it.o.index.span(types.Row{v}, nil, false, nil, false)
+	for _, v := range regionValues(t) {
+		s, ok, err := of.span(types.Row{v}, nil, false, nil, false)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if ok && all.Start.Less(s.Start) && s.Start.Less(all.End) {
 			starts = append(starts, s.Start)
@@ -381,15 +390,13 @@ func (it *indexScanIter) perRegion() error {
 	if len(starts) > 0 {
 		starts = starts[1:] // nothing is in front of the first region
 	}
+	spans := []keys.Span{all}
 	for _, k := range starts {
-		last := &it.spans[len(it.spans)-1]
-		it.spans = append(it.spans, keys.Span{Start: k, End: last.End})
-		it.spans[len(it.spans)-2].End = k
+		last := &spans[len(spans)-1]
+		spans = append(spans, keys.Span{Start: k, End: last.End})
+		spans[len(spans)-2].End = k
 	}
-	if it.o.node.Reverse {
-		slices.Reverse(it.spans)
-	}
-	return nil
+	return spans, nil
 }
 
 // readAhead reads the first pages of all spans at the same time.
@@ -398,8 +405,11 @@ func (it *indexScanIter) readAhead() error {
 	if len(it.spans) < 2 || len(it.spans) > maxApart {
 		return nil
 	}
-	o := txn.ScanOptions{Reverse: it.o.node.Reverse, MaxRows: int64(it.size), TargetBytes: min(pageBytes, apartBytes/int64(len(it.spans)))}
+	lock := it.o.node.Locking
+	o := txn.ScanOptions{Reverse: it.o.node.Reverse, Lock: lock.Strength, Wait: lock.Wait, MaxRows: int64(it.size), TargetBytes: min(pageBytes, apartBytes/int64(len(it.spans)))}
+	done := it.holds(lock.Held)
 	rows, rests, ok, err := it.askFirst(it.spans, o)
+	done()
 	if !ok || err != nil {
 		return err
 	}

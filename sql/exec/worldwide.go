@@ -372,63 +372,6 @@ func isUnique(n opt.Node, id scalar.ColumnID) bool {
 	return false
 }
 
-// regionSpans bounds the spans that children asks for at the same time.
-const regionSpans = 1024
-
-// inRegions is with for rows of the child that may be in all regions, which are asked at the same time.
-func (c *children) inRegions(r *run, vals []types.Row, one bool, f func(i int, p *kv.KeyValue) error) error {
-	step := max(1, regionSpans/len(c.regions))
-	for from := 0; from < len(vals); from += step {
-		part := vals[from:min(from+step, len(vals))]
-		var spans []keys.Span
-		var of []int
-		key := make(types.Row, 1+len(c.perm))
-		for i := range part {
-			for j, p := range c.perm {
-				key[1+j] = part[i][p]
-			}
-			for _, v := range c.regions {
-				key[0] = v
-				s, ok, err := c.codec.span(key, nil, false, nil, false)
-				if err != nil {
-					return err
-				}
-				if ok {
-					spans, of = append(spans, s), append(of, from+i)
-				}
-			}
-		}
-		lists, err := r.checkScans(spans)
-		last := -1
-		for j := range spans {
-			i := of[j]
-			switch {
-			case one && last == i:
-			case tooLarge(err):
-				// Page by page, each region after the other.
-				if e := c.scan(r, c.codec, spans[j], one, func(p *kv.KeyValue) (bool, error) {
-					last = i
-					return one, f(i, p)
-				}); e != nil {
-					return e
-				}
-			case err != nil:
-				return err
-			default:
-				for n := range lists[j] {
-					if last = i; n > 0 && one {
-						break
-					}
-					if err := f(i, &lists[j][n]); err != nil {
-						return err
-					}
-				}
-			}
-		}
-	}
-	return nil
-}
-
 // spansChecker is implemented by a KV whose scans for a constraint hold at the commit.
 type spansChecker interface {
 	CheckScans(ctx context.Context, spans []keys.Span) ([][]kv.KeyValue, error)

@@ -50,6 +50,8 @@ type Checks struct {
 	Homed []catalog.ID
 	// Global are the parents that are GLOBAL.
 	Global []catalog.ID
+	// Children are the tables with rows that may refer to the keys that the mutation removes.
+	Children []catalog.ID
 }
 
 // Place is rows of an index.
@@ -412,6 +414,12 @@ func (p *Plan) Predict(r Region) Prediction {
 	t := x.node(p.Root).plus(x.confirm)
 	x.validate()
 	t = t.plus(x.commits.beyond(x.led))
+	if x.held.rounds > 0 && !p.LocksOne() {
+		if x.explain.changes(p.Root) {
+			x.held = x.held.perhaps() // the commit of one range asks by itself
+		}
+		t = t.plus(x.held)
+	}
 	whole := func(rounds float64) int { return int(math.Ceil(rounds - 1e-9)) }
 	return Prediction{Rounds: whole(t.rounds), LeastRounds: whole(t.leastRounds), Micros: t.micros, LeastMicros: t.leastMicros, Regions: x.regions, Of: x.of,
 		Commits: x.tables}
@@ -436,6 +444,8 @@ type predictor struct {
 	// decides says that the statement changes rows, and so decides by what had committed when it began (txn.TX16); confirm is the round by which it makes sure of keys that it does not write.
 	decides bool
 	confirm trip
+	// held is the question, before the commit, whether the transaction has had all the time the locks that the statement asks for (coordinator.CO10).
+	held trip
 }
 
 // current is the distance of rows that a part of the plan reads: where the statement decides by a span of a table without leaseholders, it is that to a majority. Keys it reads at the nearest replica.
@@ -581,6 +591,7 @@ func (x *predictor) node(n Node) (sum trip) {
 		d := x.plain(n.Table, x.current(n.Table, n.Index, n.Spans, n.Single), n.Locking.Strength != kv.NoLock && n != x.unlocked)
 		t := x.asks(n.Table, d, scanTrip(n, d, n.reads, n.width))
 		x.reads(d, n == x.replaced)
+		x.holds(n.Locking, d)
 		if n.Single && n != x.written {
 			x.confirms(n.Table, n.Index, n.Spans, true)
 		}
@@ -596,6 +607,7 @@ func (x *predictor) node(n Node) (sum trip) {
 			spans = spansOf(n.Table, s.Index, n.Table.Primary(), s.Spans)
 		}
 		d := x.plain(n.Table, x.current(n.Table, n.Table.Primary(), spans, true), n.Locking.Strength != kv.NoLock)
+		x.holds(n.Locking, d)
 		if x.follows(n, d) {
 			break
 		}
@@ -610,6 +622,7 @@ func (x *predictor) node(n Node) (sum trip) {
 		sum = sum.plus(t)
 	case *LookupJoin:
 		d := x.plain(n.Table, x.current(n.Table, n.Index, n.Spans, n.Single), n.Locking.Strength != kv.NoLock || n.Locking.Check && r.Locks)
+		x.holds(n.Locking, d)
 		t := x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows*float64(max(len(n.Spans), 1))))
 		x.reads(d, false)
 		if n.Single {
@@ -630,18 +643,36 @@ func (x *predictor) node(n Node) (sum trip) {
 			}
 			return slices.ContainsFunc(n.Stmt.Set, func(s SetColumn) bool { return slices.Contains(fk.Columns, n.Stmt.Table.Columns[s.Ordinal].ID) })
 		}
-		sum = sum.plus(x.checks(n, n.Stmt.Table, nil, refers, nil)).plus(x.updates(n, moved))
+		sum = sum.plus(x.checks(n, n.Stmt.Table, nil, refers, nil)).plus(x.updates(n, moved)).plus(x.children(n))
 	case *DeleteNode:
-		sum = sum.plus(x.changes(n.Stmt.Table, n.Input))
-		var children trip
-		for _, ref := range n.Stmt.Table.ReferencedBy {
-			if r.Distance != nil {
-				children = children.plus(onceFar(r.Distance(Place{Table: ref.Table, Snapshot: r.Snapshot, Majority: true}).Leaseholder)) // fastpaxos.FP82
-			}
-		}
-		sum = sum.plus(children)
+		sum = sum.plus(x.changes(n.Stmt.Table, n.Input)).plus(x.children(n))
 	}
 	return sum
+}
+
+// holds notes locks that the statement asks for.
+func (x *predictor) holds(l Locking, d Distance) {
+	if l.Held && d.CommitRounds == 0 {
+		x.held = x.held.farther(onceFar(d.Leaseholder))
+	}
+}
+
+// children is the search for rows that refer to keys which a mutation removes: of all tables with leaseholders at the same time, and of the others one after the other.
+func (x *predictor) children(n Node) (sum trip) {
+	r := x.region
+	if r.Distance == nil || r.Checks == nil {
+		return sum
+	}
+	var led trip
+	for _, id := range r.Checks(n).Children {
+		d := r.Distance(Place{Table: id, Snapshot: r.Snapshot, Majority: true}) // fastpaxos.FP82
+		if d.CommitRounds > 0 {
+			sum = sum.plus(onceFar(d.Leaseholder))
+		} else {
+			led = led.farther(onceFar(d.Leaseholder))
+		}
+	}
+	return sum.plus(led)
 }
 
 // plain is the distance of rows that are read, with a lock or without. Those of a GLOBAL table are read at the nearest replica, as they are now (route.RO6), unless they are locked,

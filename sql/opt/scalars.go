@@ -45,6 +45,9 @@ func (o *optimizer) planExpr(e scalar.Expr) scalar.Expr {
 			needed.add(c.Col)
 		}
 		n := o.finish(sub.group, needed, req)
+		if q.Kind == scalar.SubqueryExists {
+			n, _ = o.limitedSearch(n, 1)
+		}
 		if q.Kind != scalar.SubqueryExists && q.Col == 0 && len(n.Columns()) != 1 {
 			panic("opt: subquery of several columns")
 		}

@@ -175,7 +175,7 @@ func (r *retyping) alterTypes() error {
 		return err
 	}
 	for i := range t.Foreign {
-		if k := &t.Foreign[i]; slices.ContainsFunc(k.Columns, w.Has) {
+		if k := &t.Foreign[i]; slices.ContainsFunc(k.Columns, w.Has) || k.RefTable == t.ID && slices.ContainsFunc(k.RefColumns, w.Has) {
 			if err := c.recheckForeign(t, k); err != nil {
 				return err
 			}

@@ -128,10 +128,17 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 	c.hook()
 	if p := s.Protocol; p != 0 && c.IgnoreProtocol {
 		led := *s
-		led.Protocol = 0
+		led.Protocol, led.Ballots, led.Gamma = 0, catalog.UnsaidBallots, 0
+		set := fmt.Sprintf("%s = '%s'", catalog.ProtocolOption, p)
+		if s.Ballots != catalog.UnsaidBallots {
+			set += fmt.Sprintf(", %s = '%s'", catalog.BallotsOption, s.Ballots)
+		}
+		if s.Gamma != 0 {
+			set += fmt.Sprintf(", %s = %d", catalog.GammaOption, s.Gamma)
+		}
 		s = &led
 		c.notice(&sqlstate.Error{Code: sqlstate.SuccessfulCompletion, Message: fmt.Sprintf("commit protocol \"%s\" of table \"%s\" is ignored", p, s.Name.Name),
-			Hint: fmt.Sprintf("When its rows and keys are there: ALTER TABLE %s.%s SET (%s = '%s').", quoteIdent(sc.Name), quoteIdent(s.Name.Name), catalog.ProtocolOption, p)})
+			Hint: fmt.Sprintf("When its rows and keys are there: ALTER TABLE %s.%s SET (%s).", quoteIdent(sc.Name), quoteIdent(s.Name.Name), set)})
 	}
 	o := &oids{c: c, temporary: s.Temporary}
 	id := o.next()

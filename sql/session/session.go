@@ -536,6 +536,7 @@ func (s *Session) runPlan(ctx context.Context, p *plan.Plan, params []types.Datu
 		return err
 	}
 	env := s.environmentFor(params, final && p.Program.Mutates())
+	env.Alone = final && s.state.Implicit()
 	cur, err := p.Program.Start(ctx, env)
 	if err != nil {
 		return err

@@ -72,15 +72,26 @@ func kindLetter(t *catalog.Table) byte {
 	return 'r'
 }
 
-// visibleColumns are the public columns, without the hidden one.
+// visibleColumns are the public columns, without hidden ones that no key names.
 func visibleColumns(t *catalog.Table) []*catalog.Column {
 	out := make([]*catalog.Column, 0, len(t.Columns))
 	for i := range t.Columns {
-		if c := &t.Columns[i]; !c.Hidden && c.State == catalog.Public {
+		if c := &t.Columns[i]; (!c.Hidden || keyed(t, c.ID)) && c.State == catalog.Public {
 			out = append(out, c)
 		}
 	}
 	return out
+}
+
+// keyed reports whether an index or a foreign key that is shown names a column.
+func keyed(t *catalog.Table, id catalog.ColumnID) bool {
+	for i := range t.Indexes {
+		x := &t.Indexes[i]
+		if shownIndex(t, x) && x.Name != "" && (slices.Contains(x.Stored, id) || slices.ContainsFunc(written(x), func(c catalog.IndexColumn) bool { return c.Column == id })) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(t.Foreign, func(fk catalog.ForeignKey) bool { return slices.Contains(fk.Columns, id) })
 }
 
 func maxAttribute(t *catalog.Table) (n int) {
@@ -134,9 +145,7 @@ func pgClass(r *reading) error {
 		for _, o := range protocolOptions(t) {
 			options = append(options, o[0]+"="+o[1])
 		}
-		if k := t.Inferred(); k != nil {
-			options = append(options, catalog.InferRegion+"="+k.Name)
-		}
+		// A parameter of the locality is left out, as the locality is: pg_dump would write it into a CREATE TABLE without one.
 		am := 0
 		switch t.Kind {
 		case catalog.KindTable:
@@ -238,6 +247,22 @@ func (r *reading) attribute(relation uint32, number int, c *catalog.Column) {
 		"attidentity", identity, "attgenerated", generated, "attislocal", true, "attcollation", collationOf(c.Type))
 }
 
+// attributes are the columns of a relation, and in the places of those that were dropped, or are hidden, the rows that PostgreSQL leaves there: pg_dump insists on numbers without gaps.
+func (r *reading) attributes(t *catalog.Table) {
+	columns := visibleColumns(t)
+	slices.SortFunc(columns, func(a, b *catalog.Column) int { return int(a.ID) - int(b.ID) })
+	next := 1
+	for _, c := range columns {
+		for ; next < int(c.ID); next++ {
+			r.add("attrelid", t.ID, "attname", "........pg.dropped."+strconv.Itoa(next)+"........", "atttypid", 0, "attstattarget", 0, "attlen", 4, "attnum", next, "attndims", 0, "attcacheoff", -1,
+				"atttypmod", -1, "attbyval", true, "attalign", "i", "attstorage", "p", "attnotnull", false, "atthasdef", false, "atthasmissing", false, "attidentity", "", "attgenerated", "",
+				"attisdropped", true, "attislocal", true, "attcollation", 0)
+		}
+		r.attribute(uint32(t.ID), int(c.ID), c)
+		next = int(c.ID) + 1
+	}
+}
+
 func pgAttribute(r *reading) error {
 	all, err := r.relations()
 	if err != nil {
@@ -245,9 +270,7 @@ func pgAttribute(r *reading) error {
 	}
 	for _, t := range all {
 		if !r.skip(uint32(t.ID)) {
-			for _, c := range visibleColumns(t) {
-				r.attribute(uint32(t.ID), int(c.ID), c)
-			}
+			r.attributes(t)
 		}
 		for i := range t.Indexes {
 			x := &t.Indexes[i]

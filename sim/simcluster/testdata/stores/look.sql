@@ -22,7 +22,7 @@ select * from names order by id limit 3;
 select * from s2.counts order by id limit 3;
 select * from moods;
 select n.nspname, c.relname, c.relkind, c.relnatts, c.reltuples, r.rolname, c.relacl from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_roles r on r.oid = c.relowner where n.nspname in ('public', 's2') order by n.nspname, c.relname;
-select attrelid::regclass, attnum, attname, atttypid::regtype, attnotnull, attgenerated, attidentity, attisdropped, attacl from pg_attribute where attrelid in ('types'::regclass, 'parent'::regclass, 'child'::regclass, 'changed'::regclass) and attnum > 0 order by 1, 2;
+select attrelid::regclass, attnum, attname, atttypid::regtype, attnotnull, attgenerated, attidentity, attisdropped, attacl from pg_attribute where attrelid in ('types'::regclass, 'parent'::regclass, 'child'::regclass, 'changed'::regclass) and attnum > 0 and not attisdropped order by 1, 2;
 select indexrelid::regclass, indisunique, indisprimary, indisvalid, pg_get_indexdef(indexrelid) from pg_index where indrelid::regclass::text in ('types', 'parent', 'child', 'changed', 'keyless', 's2."Odd Name"') order by indexrelid::regclass::text;
 select conrelid::regclass, conname, contype, condeferrable, convalidated, pg_get_constraintdef(oid) from pg_constraint where conrelid <> 0 order by conrelid::regclass::text, conname;
 select adrelid::regclass, adnum, pg_get_expr(adbin, adrelid) from pg_attrdef order by adrelid::regclass::text, adnum;
