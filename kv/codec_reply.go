@@ -247,7 +247,7 @@ func appendResponse(b []byte, r Response) []byte {
 			b, at = wire.Begin(b, 9)
 			b = wire.End(AppendInFlight(b, &r.InFlight[i]), at)
 		}
-		return b
+		return wire.Bool(wire.Timestamp(b, 2, r.Committed), 4, r.Remembers)
 	case *QueryIntentResponse:
 		return wire.Bool(b, 1, r.Found)
 	case *RangeInfoResponse:
@@ -471,6 +471,10 @@ func readQueryTxnResponse(r *wire.Reader, q *QueryTxnResponse) {
 			q.Version = r.Uint()
 		case 9:
 			ReadInFlight(r, wire.Grow(r, &q.InFlight))
+		case 2:
+			q.Committed = r.Timestamp()
+		case 4:
+			q.Remembers = r.Bool()
 		default:
 			r.Skip()
 		}

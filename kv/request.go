@@ -435,6 +435,10 @@ type QueryTxnResponse struct {
 	// Waits are those that end at the transaction, directly or not, as far as is known; Version identifies their set.
 	Waits   []TxnWait
 	Version uint64
+	// Committed is the timestamp of a commit that left no record, if the range remembers it. Both are told if List was asked for.
+	Committed clock.Timestamp
+	// Remembers says that Committed would be there, had the transaction committed by the time of the record above.
+	Remembers bool
 }
 
 // TxnWait says that a transaction waits for another one.

@@ -176,6 +176,7 @@ func TestMessages(t *testing.T) {
 				c.Batch = nil
 			}
 		}),
+		wiretest.Of("replica.Commit", wiretest.Skips, func(b []byte, c *Commit) []byte { return c.append(b) }, readCommit, nil),
 		wiretest.Of("replica.HardState", wiretest.Refuses, func(b []byte, h *hardState) []byte { return h.append(b) }, readHardState, nil),
 		wiretest.Of("replica.Position", wiretest.Refuses, func(b []byte, p *position) []byte { return p.append(b) }, readPosition, nil),
 		wiretest.Of("replica.AppliedState", wiretest.Refuses, func(b []byte, a *appliedState) []byte { return a.append(b) }, readAppliedState, nil),

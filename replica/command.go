@@ -31,6 +31,8 @@ type Command struct {
 	Trigger *kv.CommitTrigger
 	// GCThreshold, if set, is the range's new one.
 	GCThreshold clock.Timestamp
+	// Commits are the transactions that are committed by the command (replica.R8).
+	Commits []Commit
 	// Hash, if not zero, makes every replica hash the range's state right after this command (Store.HashDue).
 	Hash uint64
 
@@ -102,6 +104,11 @@ func appendCommand(b []byte, c *Command) []byte {
 	}
 	// A replica that does not know it gives no hash for the comparison; this has no other effect.
 	b = wire.Uint(b, 2, c.Hash)
+	// A replica that does not know them remembers none.
+	for i := range c.Commits {
+		b, at = wire.Begin(b, 4)
+		b = wire.End(c.Commits[i].append(b), at)
+	}
 	if len(c.Batch) > 0 {
 		b = wire.Bytes(b, commandBatch, c.Batch)
 	}
@@ -130,6 +137,8 @@ func readCommand(r *wire.Reader, c *Command) {
 			c.maxLeaseIndex = r.Fixed64()
 		case 2:
 			c.Hash = r.Uint()
+		case 4:
+			readCommit(r, wire.Grow(r, &c.Commits))
 		case commandID:
 			c.id = r.Fixed64()
 		case 5:

@@ -78,6 +78,7 @@ func (r *Replica) applyMerge(b *engine.Batch, t *kv.MergeTrigger) (after func() 
 	right.clearLocal(b, NeverAgain)
 	return func() error {
 		r.threshold.Store(&threshold)
+		r.forgets() // what the right side remembered
 		// In this order: the participant has to know the right side's reads before requests for its keys arrive.
 		r.o.Store.MergeApplied(r, right, &left, t.Freeze)
 		if err := r.loadSeal(); err != nil {

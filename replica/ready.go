@@ -332,7 +332,7 @@ func (r *Replica) apply(ents []*raftpb.Entry) (err error) {
 		if len(data) == 0 {
 			continue // of a new leader
 		}
-		c = Command{}
+		c = Command{Commits: r.decoded[:0]}
 		if err := decodeCommand(data, &c); err != nil {
 			return fmt.Errorf("r%d entry %d: %w", r.rangeID, e.GetIndex(), err)
 		}
@@ -363,6 +363,9 @@ func (r *Replica) apply(ents []*raftpb.Entry) (err error) {
 		}
 		if err := c.laterCommand.carry(r); err != nil {
 			return fmt.Errorf("r%d entry %d: %w", r.rangeID, e.GetIndex(), err)
+		}
+		if len(c.Commits) > 0 {
+			r.remember(c.Commits)
 		}
 		r.applied.stats.Add(c.Delta)
 		if !c.WriteAt.IsZero() && c.WriteAt.LessEq(r.applied.closed) {

@@ -171,6 +171,7 @@ type Replica struct {
 	threshold atomic.Pointer[clock.Timestamp]
 	sealNow   atomic.Pointer[seal] // nil: the range has always been of the leader protocol
 	closer    closedts.Tracker
+	commits   Commits
 	closed    atomic.Int64  // wall time; the replica has applied all writes that reads at or below may see (closedts.CT4)
 	removals  atomic.Uint64 // odd while data is being removed that a reader may still expect
 	applied0  atomic.Uint64 // applied index, for readers that do not hold the replica
@@ -222,6 +223,9 @@ type Replica struct {
 	// (replica.R7).
 	rival      uint64
 	yieldUntil int64
+	// remembers: commits are known from a moment on. decoded has room for those of most commands.
+	remembers bool
+	decoded   [1]Commit
 }
 
 // New opens a replica from its state in the engine; an uninitialised one has no descriptor and waits for a raft
@@ -329,6 +333,7 @@ func (r *Replica) loadReplicated() error {
 		return err
 	}
 	r.desc.Store(&desc)
+	r.forgets()
 	r.nextIndex = max(r.nextIndex, r.applied.leaseIndex+1)
 	r.wroteAt = max(r.wroteAt, r.raftLog.last.index) // for all that is known
 	r.publish()

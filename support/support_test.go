@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,8 @@ type world struct {
 	t     *testing.T
 	net   *sim.Network
 	nodes []*node
+	seed  uint64
+	log   *slog.Logger
 }
 
 type node struct {
@@ -33,6 +36,7 @@ type node struct {
 	machine *sim.Machine
 	start   uint64
 	up      bool
+	starves *starves // nil: the node always has a processor
 
 	host    *host.Host
 	clock   *clock.Clock
@@ -42,18 +46,25 @@ type node struct {
 }
 
 func newWorld(t *testing.T, n int, seed uint64) *world {
-	w := &world{t: t, net: sim.NewNetwork(sim.NetworkOptions{Seed: seed})}
+	w := &world{t: t, seed: seed, net: sim.NewNetwork(sim.NetworkOptions{Seed: seed})}
 	log := slog.New(slog.DiscardHandler)
 	if os.Getenv("MERIDIAN_TEST_LOG") != "" {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	for i := range n {
-		w.nodes = append(w.nodes, &node{w: w, id: kv.NodeID(i + 1), machine: sim.NewMachine(sim.MachineOptions{Name: fmt.Sprintf("n%d", i+1), Network: w.net, Seed: seed, Log: log})})
-	}
+	w.log = log
+	w.add(n)
 	for _, n := range w.nodes {
 		n.boot()
 	}
 	return w
+}
+
+// add adds nodes that have not started.
+func (w *world) add(n int) {
+	for range n {
+		i := len(w.nodes)
+		w.nodes = append(w.nodes, &node{w: w, id: kv.NodeID(i + 1), machine: sim.NewMachine(sim.MachineOptions{Name: fmt.Sprintf("n%d", i+1), Network: w.net, Seed: w.seed, Log: w.log})})
+	}
 }
 
 func (n *node) boot() {
@@ -67,7 +78,13 @@ func (n *node) boot() {
 	}
 	n.net = transport.New(transport.Options{Host: n.host, Clock: n.clock, MaxRelays: -1, NodeID: func() kv.NodeID { return n.id },
 		Resolve: func(id kv.NodeID) (string, bool) { return fmt.Sprintf("n%d:1", id), true }})
-	if n.support, err = support.New(support.Options{Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.net, Active: func() bool { return true },
+	h, network := n.host, support.Network(n.net)
+	if s := n.starves; s != nil {
+		starved := *n.host
+		starved.Clock = &starvedClock{n.host.Clock, s}
+		h, network = &starved, &starvedNetwork{n.net, s}
+	}
+	if n.support, err = support.New(support.Options{Host: h, Clock: n.clock, Engine: n.engine, Network: network, Active: func() bool { return true },
 		OnFatal: func(err error) { t.Errorf("n%d: %v", n.id, err) }}); err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +92,8 @@ func (n *node) boot() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	network := n.net
-	n.host.Group.Go(func(context.Context) { _ = network.Serve(l) })
+	serving := n.net
+	n.host.Group.Go(func(context.Context) { _ = serving.Serve(l) })
 	n.start++
 	n.support.Begin(n.id, n.start, func() (out []kv.NodeID) {
 		for _, o := range n.w.nodes {
@@ -346,4 +363,106 @@ func disjoint(t *testing.T, seed uint64) {
 	if moved < 10 || served < 1000 {
 		t.Error("little has happened")
 	}
+}
+
+// starves is a time in which a process gets no processor: its sleeps end late, and what has come is looked at last.
+type starves struct{ until atomic.Int64 } // by time.Now
+
+func (s *starves) rest() time.Duration { return time.Duration(s.until.Load() - time.Now().UnixNano()) }
+
+type starvedClock struct {
+	host.Clock
+	s *starves
+}
+
+func (c *starvedClock) Sleep(ctx context.Context, d time.Duration) error {
+	err := c.Clock.Sleep(ctx, d)
+	time.Sleep(c.s.rest())
+	return err
+}
+
+type starvedNetwork struct {
+	support.Network
+	s *starves
+}
+
+func (n *starvedNetwork) Handle(method string, h transport.Handler) {
+	n.Network.Handle(method, func(ctx context.Context, from kv.NodeID, req []byte) ([]byte, error) {
+		if d := n.s.rest(); d > 0 {
+			time.Sleep(d + 20*time.Millisecond)
+		}
+		return h(ctx, from, req)
+	})
+}
+
+// TestStarved: a node that gets no processor for longer than it supports others takes none of them for dead when it goes on, and one that is dead as soon as it would without.
+func TestStarved(t *testing.T) {
+	for _, pause := range []time.Duration{700 * time.Millisecond, 2 * time.Second, 20 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 0, 1)
+			defer w.stop()
+			for i := range 3 {
+				w.add(1)
+				if i == 1 {
+					w.nodes[i].starves = &starves{}
+				}
+			}
+			for _, n := range w.nodes {
+				n.boot()
+			}
+			time.Sleep(2 * time.Second)
+			n1, n2 := w.nodes[0], w.nodes[1]
+			first := n1.support.Incarnation()
+			for range 3 {
+				n2.starves.until.Store(time.Now().Add(pause).UnixNano())
+				time.Sleep(pause + 2*time.Second)
+			}
+			if n, missed := n2.support.Lapsed.Load(), time.Duration(n2.support.Missed.Load()); n != 0 || missed < 3*pause-time.Second {
+				t.Errorf("after pauses of %v, which it counts as %v together, a node has withdrawn from %d", pause, missed, n)
+			}
+			if now := n1.support.Incarnation(); now != first {
+				t.Errorf("incarnation %d has become %d", first, now)
+			}
+			n1.stop(true)
+			from := time.Now()
+			for n2.support.Lapsed.Load() == 0 && time.Since(from) < 10*time.Second {
+				time.Sleep(10 * time.Millisecond)
+			}
+			if took := time.Since(from); took > support.Duration+100*time.Millisecond {
+				t.Errorf("a node that is dead is noticed after %v", took)
+			}
+		})
+	}
+}
+
+// TestGone: a node that is known and never asks for support is gone, though nobody has promised it any; it is not while it may have just started, nor after it has asked.
+func TestGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2, 1)
+		defer w.stop()
+		w.add(1) // which does not start
+		d := voters(1, 2, 3)
+		n1, n3 := w.nodes[0], w.nodes[2]
+		gone := func(what string, gone, down bool) {
+			t.Helper()
+			if g, down2 := n1.support.Gone(d, 3), n1.support.Down(d, 3); g != gone || down2 != down {
+				t.Errorf("%s: gone %v, down %v", what, g, down2)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		gone("it may be about to ask", false, false)
+		time.Sleep(4 * time.Second)
+		gone("it has not asked for long", true, false)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := n1.support.Await(ctx, d, 3, 1<<32); err != nil {
+			t.Errorf("a lease that it was given does not end: %v", err)
+		}
+		n3.boot()
+		time.Sleep(2 * time.Second)
+		gone("it asks", false, false)
+		n3.stop(true)
+		time.Sleep(time.Second)
+		gone("it is dead", true, true)
+	})
 }

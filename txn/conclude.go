@@ -9,11 +9,13 @@ import (
 )
 
 // A commit whose answer was lost may have left a record, which knows the outcome, or from which the outcome follows as it does for others who meet the transaction
-// (commit.CR4). So the client is told that nobody knows only if the record does not either.
+// (commit.CR4). A commit in one range leaves none, and others remove it with the commit; of these the range's replicas remember the last ones (replica.R13). So the client is told that nobody knows
+// only if neither can tell.
 //
-//	txn.TX17 (I2): A gateway that has lost the answer to a commit takes the outcome from the record alone, and only if there is one: a transaction without a record may have
-//	    committed in one range, which needs none, or removes it with the commit. A pending record says nothing, as a commit may still arrive, nor does an aborted one that the gateway has not
-//	    seen staged: others who wait for a lock of a transaction that is over write one, whatever its outcome.
+//	txn.TX17 (I2): A gateway that has lost the answer to a commit takes it for committed if a record says so, or the range remembers it. It takes it for one that will never be only if its record
+//	    was found to be staged, and a write is missing; or if the record is aborted, so that no commit that still arrives can change it, and the range, which remembers all that could have been its commit
+//	    before, has none. An aborted record alone says nothing, since others who wait for a lock of a transaction that is over write one, whatever its outcome. A gateway that finds no
+//	    record writes such a one itself, and then asks again.
 
 // concludeTries bounds the questions: a record that is staged anew in between is looked at again.
 const concludeTries = 4
@@ -31,31 +33,42 @@ func (t *Txn) concluded(ctx context.Context, err error) error {
 			break
 		}
 		q, ok := resp.Responses[0].(*kv.QueryTxnResponse)
-		if !ok || !q.Exists {
+		if !ok {
 			break
 		}
-		status, at, staged := q.Txn.Status, q.Txn.WriteTimestamp, false
-		if status == kv.Staging && len(q.InFlight) > 0 {
+		status, at := q.Txn.Status, q.Txn.WriteTimestamp
+		never := status == kv.Aborted && q.Remembers
+		switch {
+		case !q.Committed.IsZero():
+			db.o.Probes.Reached(ProbeRemembered)
+			t.core.Ended(&kv.EndTxnResponse{OnePhase: true, CommitTimestamp: q.Committed, Unresolved: t.core.EndTxn().LockSpans}) // what is left are locks in memory
+			return nil
+		case q.Exists && status == kv.Staging && len(q.InFlight) > 0:
 			r := commit.NewRecord(&q.Txn, kv.Staging)
 			r.InFlight = q.InFlight
 			now, asked := commit.Recover(ctx, db.o.Sender, db.finishers, r)
 			if asked != nil {
-				break
+				return t.undecided(err)
 			}
-			status, at, staged = now.Status, now.WriteTimestamp, true
+			status, at, never = now.Status, now.WriteTimestamp, now.Status == kv.Aborted
+		case !q.Exists || status == kv.Pending:
+			if !q.Remembers {
+				return t.undecided(err)
+			}
+			if _, asked := db.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.PushTxnRequest{Pushee: meta, Kind: kv.PushTouch, Force: true}}}); asked != nil {
+				return t.undecided(err)
+			}
+			continue
 		}
-		switch status {
-		case kv.Committed:
+		switch {
+		case status == kv.Committed:
 			db.o.Probes.Reached(ProbeConcluded)
 			t.core.Implicitly(at)
 			return nil
-		case kv.Aborted:
-			if !staged {
-				return t.undecided(err)
-			}
+		case never:
 			db.o.Probes.Reached(ProbeConcludedAborted)
 			return t.core.Fail(transaction.AbortedByOther, err, true)
-		case kv.Pending:
+		case status == kv.Aborted:
 			return t.undecided(err)
 		}
 	}

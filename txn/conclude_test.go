@@ -3,12 +3,14 @@ package txn_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"meridian/commit"
+	"meridian/keys"
 	"meridian/kv"
 	"meridian/probe"
 	"meridian/txn"
@@ -38,7 +40,7 @@ func (s *loseCommit) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, 
 func TestConclude(t *testing.T) {
 	unknown := func(err error) bool {
 		var a *kv.AmbiguousError
-		return errors.As(err, &a)
+		return errors.As(err, &a) && !txn.Retriable(err) // whose cause it may be
 	}
 	for _, x := range []struct {
 		name  string
@@ -110,6 +112,135 @@ func TestConclude(t *testing.T) {
 					}
 				}
 				time.Sleep(10 * time.Second) // the rest is done in the background
+			})
+		})
+	}
+}
+
+// TestRemembered: a gateway that has lost the answer to a commit that leaves no record asks the range, which remembers the last ones (txn.TX17, replica.R13).
+func TestRemembered(t *testing.T) {
+	unknown := func(err error) bool {
+		var a *kv.AmbiguousError
+		return errors.As(err, &a) && !txn.Retriable(err) // whose cause it may be
+	}
+	committed := func(err error) bool { return err == nil }
+	arrives := func(s txn.Sender, b *kv.Batch) { _, _ = s.Send(context.Background(), b) }
+	aborts := func(s txn.Sender, b *kv.Batch) {
+		meta := b.Txn.TxnMeta
+		meta.Anchor = b.Requests[len(b.Requests)-1].(*kv.EndTxnRequest).Anchor
+		if _, err := commit.Conclude(context.Background(), s, commit.Finishers{kv.Leader: commit.Intents(s)}, meta); err != nil {
+			panic(err)
+		}
+	}
+	for _, x := range []struct {
+		name string
+		// young: the replica has begun to remember after the transaction's beginning, as far as the clocks can tell.
+		young  bool
+		apart  bool // in two ranges
+		before func(s txn.Sender, b *kv.Batch)
+		check  func(error) bool
+		probe  string
+		late   bool // the commit arrives after its outcome was found
+		there  bool
+	}{
+		{name: "committed", before: arrives, check: committed, probe: txn.ProbeRemembered, there: true},
+		{name: "committed, and the replica has just begun", young: true, before: arrives, check: committed, probe: txn.ProbeRemembered, there: true},
+		{name: "committed, and others have written a record since", before: func(s txn.Sender, b *kv.Batch) { arrives(s, b); aborts(s, b) }, check: committed, probe: txn.ProbeRemembered, there: true},
+		{name: "never arrived", check: txn.Retriable, probe: txn.ProbeConcludedAborted},
+		{name: "arrives after that", late: true, check: txn.Retriable, probe: txn.ProbeConcludedAborted},
+		{name: "arrives after others have written a record", before: aborts, late: true, check: txn.Retriable, probe: txn.ProbeConcludedAborted},
+		{name: "never arrived, and the replica has just begun", young: true, check: unknown},
+		{name: "an aborted record, and the replica has just begun", young: true, before: aborts, check: unknown},
+		{name: "two ranges, and others have aborted it", apart: true, before: aborts, check: txn.Retriable, probe: txn.ProbeConcludedAborted},
+		{name: "two ranges, never arrived", apart: true, late: true, check: txn.Retriable, probe: txn.ProbeConcludedAborted},
+		{name: "two ranges, and others have committed it and removed the record", apart: true, before: func(s txn.Sender, b *kv.Batch) {
+			arrives(s, b)
+			meta := b.Txn.TxnMeta
+			fs := commit.Finishers{kv.Leader: commit.Intents(s)}
+			end := b.Requests[len(b.Requests)-1].(*kv.EndTxnRequest)
+			meta.Anchor = end.Anchor
+			if t, err := commit.Conclude(context.Background(), s, fs, meta); err != nil || t.Status != kv.Committed {
+				panic(fmt.Sprint(t, err))
+			}
+			if err := fs.Resolve(context.Background(), kv.Leader, end.LockSpans, meta, kv.Committed, nil); err != nil {
+				panic(err)
+			}
+			arrives(s, &kv.Batch{Requests: []kv.Request{&kv.GCRequest{Records: []keys.Key{keys.TxnKey(meta.Anchor, meta.ID)}}}})
+		}, check: committed, probe: txn.ProbeRemembered, there: true},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLostWorld(t, 1, &probe.Set{})
+				defer func() {
+					for _, r := range w.ranges {
+						r.p.Close(nil)
+					}
+					w.h.Group.Stop()
+					if err := w.engine.Close(); err != nil {
+						t.Error(err)
+					}
+				}()
+				if !x.young {
+					time.Sleep(time.Second) // more than clocks may differ by
+				}
+				ctx := context.Background()
+				probes := &probe.Set{}
+				real := w.gateway(&lostGateway{w: w, safe: true})
+				reader := txn.NewDB(txn.Options{Sender: real, Clock: w.clock, Host: w.h, NodeID: func() kv.NodeID { return 9 }})
+				all := []keys.Key{lostKey("a", 1), lostKey("a", 2)}
+				if x.apart {
+					all[1] = lostKey("b", 1)
+				}
+				find := func() (there []bool) {
+					for _, k := range all {
+						if err := reader.Run(ctx, txn.TxnOptions{}, func(ctx context.Context, tx *txn.Txn) error {
+							v, err := tx.Get(ctx, k, kv.NoLock, kv.Block)
+							there = append(there, v != nil)
+							return err
+						}); err != nil {
+							t.Error(err)
+						}
+					}
+					return there
+				}
+				find() // the router knows the ranges
+				var sent *kv.Batch
+				lose := &loseCommit{Sender: real, f: func(_ context.Context, b *kv.Batch) {
+					sent = b
+					if end := b.Requests[len(b.Requests)-1].(*kv.EndTxnRequest); end.OnePhase == x.apart {
+						t.Errorf("in one phase: %v", end.OnePhase)
+					}
+					if x.before != nil {
+						x.before(real, b)
+					}
+				}}
+				db := txn.NewDB(txn.Options{Sender: lose, Ranges: real, Clock: w.clock, Host: w.h, NodeID: func() kv.NodeID { return 9 }, Probes: probes})
+				tx := db.Begin(txn.TxnOptions{})
+				var b txn.WriteBatch
+				for _, k := range all {
+					b.Put(k, []byte("v"))
+				}
+				if err := tx.Write(ctx, &b); err != nil {
+					t.Fatal(err)
+				}
+				if err := tx.Commit(ctx); !x.check(err) {
+					t.Errorf("the commit said: %v", err)
+				}
+				if x.probe != "" && probes.Count(x.probe) != 1 {
+					t.Errorf("%q was not reached", x.probe)
+				}
+				if x.late {
+					if _, err := real.Send(ctx, sent); err == nil {
+						t.Error("a commit was accepted that the client was told would never be")
+					}
+				}
+				tx.Rollback(ctx)
+				time.Sleep(10 * time.Second) // the rest is done in the background
+				for i, v := range find() {
+					if v != x.there {
+						t.Errorf("key %d is there: %v", i, v)
+					}
+				}
 			})
 		})
 	}

@@ -65,11 +65,12 @@ type Options struct {
 // knows.
 const ProbeStaged = "commit: committed, and its record does not say so yet"
 
-// ProbeConcluded is reached by each transaction whose commit's answer was lost, and whose record said, or others' writes showed, that it has committed; ProbeConcludedAborted by one that has
-// not (txn.TX17).
+// ProbeConcluded is reached by each transaction whose commit's answer was lost, and whose record said, or others' writes showed, that it has committed; ProbeRemembered by one whose
+// range said so without a record, ProbeConcludedAborted by one that has not (txn.TX17).
 const (
 	ProbeConcluded        = "commit: its answer was lost, and its record says that it has committed"
-	ProbeConcludedAborted = "commit: its answer was lost, and its record says that it has not committed"
+	ProbeConcludedAborted = "commit: its answer was lost, and it has not committed and never will"
+	ProbeRemembered       = "commit: its answer was lost, and its range remembers it"
 )
 
 // Metrics are counters of this gateway's transactions.

@@ -115,6 +115,7 @@ func (w *lostWorld) add(d kv.RangeDescriptor, s mvcc.Stats, given any) *lostRepl
 	r.Init(w.engine, &d, s)
 	r.Delay = func() time.Duration { return time.Duration(w.intN(4000)) * time.Microsecond }
 	r.p = leader.New(w.o, r, given)
+	r.Commits.Begin(w.clock.Read().Latest) // the right side of a split knows nothing of before
 	if given == nil {
 		r.p.LeaseChanged(lease.Lease{Sequence: 1, Start: w.clock.Now()}, true)
 	}
@@ -188,6 +189,9 @@ func (w *lostWorld) newLease(i int) {
 	w.mu.Unlock()
 	r.Applying.Lock()
 	r.p.LeaseChanged(lease.Lease{Sequence: r.Lease.Add(1), Start: w.clock.Now()}, true)
+	if w.intN(3) == 0 {
+		r.Commits.Begin(w.clock.Read().Latest) // as if the node had restarted
+	}
 	r.Applying.Unlock()
 	w.hit("lease")
 }
@@ -437,7 +441,8 @@ func lostAnswers(t *testing.T, seed uint64, sums map[string]int, probes *probe.S
 
 func (run *lostRun) newGateway() (*lostGateway, *txn.DB) {
 	g := &lostGateway{w: run.w, mute: run.w.intN(2) == 0}
-	return g, txn.NewDB(txn.Options{Sender: run.w.gateway(g), Clock: run.w.clock, Host: run.w.h, NodeID: func() kv.NodeID { return 9 }})
+	s := run.w.gateway(g)
+	return g, txn.NewDB(txn.Options{Sender: s, Ranges: s, Probes: run.w.o.Probes, Clock: run.w.clock, Host: run.w.h, NodeID: func() kv.NodeID { return 9 }})
 }
 
 // read looks at everything, so that writers have to move.

@@ -26,12 +26,14 @@ const (
 	Ceilings
 	// SupportedLeases is leases that last as long as a majority of a range's voters support their holder.
 	SupportedLeases
+	// RememberedCommits is commands that say which transactions they commit, so that replicas can tell when a record can't.
+	RememberedCommits
 	// released is how many features this release has.
 	released
 )
 
 // present is what this release can do. Its Own is the version of the last feature of the release.
-var present = Binary{Own: Version{0, 1, 9}, Oldest: Version{0, 1, 0}}
+var present = Binary{Own: Version{0, 1, 10}, Oldest: Version{0, 1, 0}}
 
 // feature is what is known of a Feature.
 type feature struct {
@@ -51,6 +53,7 @@ var known = [released]feature{
 	ShortChars:          {"short_chars", Version{0, 1, 7}},
 	Ceilings:            {"clock_ceilings", Version{0, 1, 8}},
 	SupportedLeases:     {"supported_leases", Version{0, 1, 9}},
+	RememberedCommits:   {"remembered_commits", Version{0, 1, 10}},
 }
 
 // features is every Feature.

@@ -6,15 +6,17 @@ import (
 	"meridian/commit/leader/lock"
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/replica"
 )
 
 // effects is the stage after the command was applied: the batch's changes of the range's state in memory, which the evaluation has listed.
 type effects struct {
 	*call
 	acquired  []acquired
-	lockedAt  clock.Timestamp  // of a batch with Header.Hold
-	records   []*commit.Record // changed
-	finalized *commit.Record   // ended, and has left intents here
+	lockedAt  clock.Timestamp   // of a batch with Header.Hold
+	records   []*commit.Record  // changed
+	committed [1]replica.Commit // room for the one of these that is nearly always the only one
+	finalized *commit.Record    // ended, and has left intents here
 	released  []released
 	marks     []kv.TxnID // whose record was written
 	drawing   *drawing   // numbers were drawn
@@ -35,6 +37,17 @@ type released struct {
 func (fx *effects) reset() {
 	fx.finalized, fx.drawing = nil, nil
 	fx.acquired, fx.records, fx.released, fx.marks = fx.acquired[:0], fx.records[:0], fx.released[:0], fx.marks[:0]
+}
+
+// commits are the transactions that the command commits (replica.R13).
+func (fx *effects) commits() []replica.Commit {
+	l := fx.committed[:0]
+	for _, r := range fx.records {
+		if r.Status == kv.Committed {
+			l = append(l, replica.Commit{ID: r.ID, At: r.WriteTimestamp})
+		}
+	}
+	return l
 }
 
 // apply changes the range's memory after the batch has become durable. Latches are still held.

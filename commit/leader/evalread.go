@@ -94,6 +94,9 @@ func (ev *evaluation) evalRead(rd *mvcc.Reader, r kv.Request, note bool) (kv.Res
 		} else {
 			resp.Txn.TxnMeta = r.Txn
 		}
+		if r.List { // after the record was read
+			resp.Committed, resp.Remembers = p.r.CommitOf(r.Txn.ID, r.Txn.MinTimestamp)
+		}
 		return resp, nil
 
 	case *kv.RangeInfoRequest:

@@ -35,6 +35,7 @@ type Replica interface {
 	Still(f replica.Following) bool
 	CloseIdle(to clock.Timestamp) (index uint64, desc *kv.RangeDescriptor, ok bool)
 	HeardClosed(p closedts.Promise)
+	CommitOf(id kv.TxnID, first clock.Timestamp) (at clock.Timestamp, remembers bool)
 }
 
 // Sender sends a batch to the ranges of its keys: pushes go to the ranges of transaction records. *route.Sender implements it.

@@ -31,7 +31,8 @@ func (pr *proposal) propose(ctx context.Context) (keep bool, err error) {
 	ev := pr.evaluation
 	if ev.batch != nil && (!ev.batch.Empty() || ev.replicated.trigger != nil || !ev.replicated.gcThreshold.IsZero()) {
 		pr.cmd = replica.Command{Use: useOf(pr.b), LeaseSequence: pr.latching.lease, Batch: ev.batch.Repr(),
-			Delta: add(ev.replicated.delta, ev.w.Stats), Trigger: ev.replicated.trigger, GCThreshold: ev.replicated.gcThreshold}
+			Delta: add(ev.replicated.delta, ev.w.Stats), Trigger: ev.replicated.trigger, GCThreshold: ev.replicated.gcThreshold,
+			Commits: pr.effects.commits()}
 		if pr.writes > 0 && !pr.bulk { // loaded rows are not read for some time (LoadRequest)
 			pr.cmd.WriteAt = pr.latching.from
 		}

@@ -28,6 +28,8 @@ type Replica struct {
 
 	// Applying is held while a command is applied: who holds it sees none half applied, and may change the lease.
 	Applying sync.Mutex
+	// Commits are remembered; they know of what came after a Begin.
+	Commits replica.Commits
 	// Lease is the sequence number of the lease under which commands are applied.
 	Lease atomic.Uint64
 
@@ -90,6 +92,11 @@ func (r *Replica) CloseIdle(to clock.Timestamp) (index uint64, desc *kv.RangeDes
 // HeardClosed has no effect: the only replica has the lease.
 func (r *Replica) HeardClosed(closedts.Promise) {}
 
+// CommitOf is what Commits has.
+func (r *Replica) CommitOf(id kv.TxnID, first clock.Timestamp) (at clock.Timestamp, remembers bool) {
+	return r.Commits.Of(id, first)
+}
+
 // Still is true: nothing is replaced.
 func (r *Replica) Still(replica.Following) bool { return true }
 
@@ -109,7 +116,7 @@ func (r *Replica) EvaluateTrigger(engine.Reader, *engine.Batch, *kv.CommitTrigge
 // Propose applies the command, after the delay, if the lease is still the one it was evaluated under.
 func (r *Replica) Propose(ctx context.Context, c *replica.Command) error {
 	cmd := *c
-	cmd.Batch = slices.Clone(c.Batch)
+	cmd.Batch, cmd.Commits = slices.Clone(c.Batch), slices.Clone(c.Commits)
 	if r.Delay == nil {
 		return r.apply(&cmd)
 	}
@@ -153,6 +160,7 @@ func (r *Replica) apply(c *replica.Command) error {
 	if err := b.ApplyRepr(c.Batch); err != nil {
 		return err
 	}
+	r.Commits.Add(c.Commits)
 	if err := b.Commit(false); err != nil {
 		return err
 	}
