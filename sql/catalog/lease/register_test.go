@@ -413,6 +413,65 @@ func TestRegisteredFarAhead(t *testing.T) {
 	})
 }
 
+// TestRegisteredOfOthers: while a version of some table is registered, and its time has not come, a transaction relies on what it finds by name as at other times: a change of that waits for it. And it
+// finds what it has made itself.
+func TestRegisteredOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3, true)
+		defer c.stop()
+		ctx := context.Background()
+		id, other := c.nodes[0].create(t, "t"), c.nodes[0].create(t, "other")
+		c.nodes[0].external(t, other)
+		c.nodes[2].far.Store(int64(time.Second)) // so that the time is far away
+		changed := make(chan struct{})
+		go func() {
+			defer close(changed)
+			if _, _, err := c.nodes[0].bump(ctx, other); err != nil {
+				t.Error(err)
+			}
+		}()
+		for !c.nodes[1].m.HasRegistered(other) {
+			time.Sleep(time.Millisecond)
+		}
+		u := c.nodes[1].user()
+		if x, err := u.cat.View(info).Table(ctx, "", "", "t"); x == nil || x.Version != 1 || err != nil {
+			t.Fatal(x, err)
+		}
+		made := c.nodes[1].user()
+		s, err := made.cat.View(info).Schema(ctx, "defaultdb", "public")
+		if err != nil {
+			t.Fatal(err)
+		}
+		mine, err := made.cat.NewID(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made.cat.New(lease.Descriptor{Table: &catalog.Table{ID: mine, Name: "mine", Owner: "root", Database: s.Database, Schema: s.ID}})
+		if x, err := made.cat.View(info).Table(ctx, "", "", "mine"); x == nil || err != nil {
+			t.Errorf("its own table: %v, %v", x, err)
+		}
+		made.tx.Rollback(ctx)
+		_ = made.cat.Finish(ctx, false)
+		<-changed
+		renamed := make(chan struct{})
+		go func() {
+			defer close(renamed)
+			if err := c.nodes[0].rename(id, "u"); err != nil {
+				t.Error(err)
+			}
+		}()
+		select {
+		case <-renamed:
+			t.Error("the change has not waited for a transaction that had found the table")
+		case <-time.After(3 * time.Second):
+		}
+		if err := errors.Join(u.write(ctx, "x"), u.commit(ctx)); err != nil {
+			t.Error(err)
+		}
+		<-renamed
+	})
+}
+
 // TestRegisteredAheadOfAll: a node that has begun to read beyond the time, because its clock is ahead of all bounds, is given a later one.
 func TestRegisteredAheadOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -54,11 +54,26 @@ func (v *View) named(n nameKey, take func(func(*Snapshot) *Descriptor) (*Descrip
 }
 
 // find is named, at the time at which the transaction reads.
+//
+// A transaction that is not historical relies on what it finds, also when it reads before the time of a registered version, of whichever object (lease.L15): changes of that object, or of its data,
+// wait for it. Only what has changed since its time is read from the store.
 func (v *View) find(ctx context.Context, n nameKey) (*Descriptor, error) {
-	if s := v.t.m.snap.Load(); v.t.pastOnly(s) {
-		return v.t.namedThen(ctx, s, n)
+	t, s := v.t, v.t.m.snap.Load()
+	now := s.named(n)
+	switch {
+	case !t.pastOnly(s), !t.tx.Historical() && (now != nil && !t.changedSince(s, now.ID()) || t.named(n)):
+		return v.named(n, func(f func(*Snapshot) *Descriptor) (*Descriptor, error) { return t.take(ctx, f) })
 	}
-	return v.named(n, func(f func(*Snapshot) *Descriptor) (*Descriptor, error) { return v.t.take(ctx, f) })
+	d, err := t.namedThen(ctx, s, n)
+	if d != nil && t.edits[d.ID()] != nil {
+		return nil, nil // renamed or dropped by this transaction
+	}
+	return d, err
+}
+
+// named reports whether an object that the transaction has made or changed has a name.
+func (t *Txn) named(n nameKey) bool {
+	return slices.ContainsFunc(t.order, func(id catalog.ID) bool { return slices.Contains(t.edits[id].now.names(), n) })
 }
 
 // Database implements catalog.View.
