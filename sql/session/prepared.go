@@ -113,8 +113,17 @@ func (s *Session) detach(ctx context.Context, stmt *parse.Statement) (*parse.Sta
 	return &list[0], nil
 }
 
-// refreshPlan makes sure that the statement has a plan that can be used now (session.S3).
+// refreshPlan makes sure that the statement has a plan that can be used now (session.S3). A client that prepares, describes or binds a statement is not told of a change of the schema that
+// its transaction is too old for: the transaction begins anew, as for one that is executed (session.S2).
 func (s *Session) refreshPlan(ctx context.Context, p *portal.Statement) error {
+	err := s.planAnew(ctx, p)
+	if err == nil || !Retryable(err) || s.state.Failed() {
+		return err
+	}
+	return s.step(ctx, p.Stmt.Text(), 0, nil, func(ctx context.Context, _ bool) error { return s.planAnew(ctx, p) }, false)
+}
+
+func (s *Session) planAnew(ctx context.Context, p *portal.Statement) error {
 	if p.Stmt == nil {
 		return nil
 	}
