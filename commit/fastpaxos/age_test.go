@@ -155,8 +155,12 @@ func TestFate(t *testing.T) {
 		stop(g)
 		is("dead", deserted, true)
 		a := *o
-		a.Anchor = keys.Key("k")
-		if h.client.abandoned(t.Context(), &a) {
+		a.At = h.client.stamp(clock.Timestamp{})
+		time.Sleep(fateAfter)
+		if !h.client.abandoned(t.Context(), &a) {
+			t.Error("one that its gateway does not know is not abandoned")
+		}
+		if a.Anchor = keys.Key("k"); h.client.abandoned(t.Context(), &a) {
 			t.Error("one with a record is abandoned though it is young")
 		}
 		o.At = h.client.stamp(clock.Timestamp{})
