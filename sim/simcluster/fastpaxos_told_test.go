@@ -16,7 +16,7 @@ import (
 	"meridian/sim/fault"
 )
 
-// What clients of TestFastPaxosCampaign were told of single rows: counts, numbers, duplicates, and how old what they have read was.
+// The answers that clients of TestFastPaxosCampaign get about single rows: counts, numbers, duplicates, and how old the rows are that they read.
 
 const (
 	freshRows  = 6               // of a table, for all clients
