@@ -170,7 +170,9 @@ func (k *fastCampaign) freshWrite(cl *client, table int, kind history.RowKind, f
 		return nil
 	})
 	at := k.now2()
-	k.fresh.took(q[:6], at-begun)
+	if how != history.Unknown { // a gateway that has lost its power does not say so
+		k.fresh.took(q[:6], at-begun)
+	}
 	for i, o := range ops {
 		number, there := told[from+i]
 		switch {
