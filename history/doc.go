@@ -33,6 +33,7 @@
 //	Stamps      commit timestamps are in the order of time
 //	Registers   single keys: read, write, compare-and-set; linearizable (I4), by porcupine's search; by intervals if each
 //	            value is written once
+//	Rows        statements on single rows, with the counts that clients were told, and reads of a bounded age; by porcupine's search
 //	Set         additions of distinct elements: those that were OK exist, those that Failed do not, and no others
 //	Counter     increments: none lost, none applied twice
 //	Totals      snapshots of a bank: each shows the same sum, and no account below zero

@@ -12,8 +12,8 @@ import (
 	"meridian/transport"
 )
 
-// fastPaxos makes a node's instance of the protocol without a master (MDCC).
-func fastPaxos(l Lent) Protocol {
+// FastPaxos makes a node's instance of the protocol without a master (MDCC).
+func FastPaxos(l Lent) Protocol {
 	gateway := fastpaxos.NewClient(fastpaxos.ClientOptions{Sender: l.Router, Clock: l.Clock, Host: l.Host, NodeID: l.NodeID, Columns: rowColumns{}, Peers: fastPaxosGateways{l},
 		Policy: l.Ballots})
 	news := fastpaxos.NewNews(fastpaxos.NewsOptions{Host: l.Host, NodeID: l.NodeID, Check: gateway.Check, Ask: func(ctx context.Context, to kv.NodeID, msg []byte) ([]byte, error) {

@@ -62,7 +62,7 @@ func (n *Node) makeProtocols() {
 		all = Registry{}
 	}
 	if all[kv.FastPaxos] == nil {
-		all[kv.FastPaxos] = fastPaxos
+		all[kv.FastPaxos] = FastPaxos
 	}
 	for p, protocol := range all {
 		made := protocol(lent)

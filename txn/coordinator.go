@@ -99,6 +99,8 @@ type ReadOptions struct {
 	Current bool
 	// Repeats says that other statements of the transaction may follow: a transaction that reads at one timestamp had better choose it such that none of their reads has to move it.
 	Repeats bool
+	// Alone says that the transaction has read nothing in ranges of the leader protocol, so that its timestamp can be another one without a message.
+	Alone bool
 	// MaxAge, if not zero, is how old what is read may be, where plain reads may be of an earlier state; negative: not at all. It is at most what the protocol allows.
 	MaxAge time.Duration
 	// Enough, if not zero, is how many of the keys have a value at most: the others need not be waited for when so many were found

@@ -298,7 +298,7 @@ func (t *Txn) restarted(fresh bool) {
 // getDivided reads keys, each through the Coordinator of its range.
 func (t *Txn) getDivided(ctx context.Context, ks []keys.Key, o ReadOptions) ([][]byte, error) {
 	values, read := make([][]byte, len(ks)), make([]bool, len(ks))
-	o.Current, o.MaxAge, o.Repeats = t.current, t.maxAge, t.repeats
+	o.Current, o.MaxAge, o.Repeats, o.Alone = t.current, t.maxAge, t.repeats, !t.leader.MustRefresh()
 	for n, tries := 0, 0; n < len(ks); {
 		// The keys of the protocol that has the first remaining key.
 		var at []int
@@ -339,7 +339,7 @@ func (t *Txn) scanDivided(ctx context.Context, o ScanOptions) (rows []kv.KeyValu
 	for tries := 0; ; {
 		part, p := t.others.part(o.Span, o.Reverse)
 		now := o
-		now.Span, now.Fresh, now.MaxAge, now.Repeats = part, o.Fresh || t.current, t.maxAge, t.repeats
+		now.Span, now.Fresh, now.MaxAge, now.Repeats, now.Alone = part, o.Fresh || t.current, t.maxAge, t.repeats, !t.leader.MustRefresh()
 		rows, resume, err = t.coordinator(p).Scan(ctx, t.asks(), now)
 		if err != nil {
 			if tries++; t.divideAnew(ctx, tries, err) || t.movedElsewhere(ctx, p, &err) {

@@ -19,9 +19,9 @@ type ScanOptions struct {
 	// MaxRows and TargetBytes end the scan early with a resume span; zero is no bound.
 	MaxRows     int64
 	TargetBytes int64
-	// Fresh, Repeats and MaxAge are those of ReadOptions.
-	Fresh, Repeats bool
-	MaxAge         time.Duration
+	// Fresh, Repeats, Alone and MaxAge are those of ReadOptions.
+	Fresh, Repeats, Alone bool
+	MaxAge                time.Duration
 	// Filter, if set, says which keys are wanted (txn.TX15).
 	Filter Filter
 	bare   bool // a part of a filtered scan, which locks the wanted rows afterwards

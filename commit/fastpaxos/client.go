@@ -82,6 +82,9 @@ type ClientOptions struct {
 //	    refused if something has changed. A row that one of its physical options replaces need not be read again: the option is accepted only if the row has not changed. So the
 //	    order of timestamps is the order of serializable transactions; of two with the same one, the promise of one excludes the other's option. No option outlives its
 //	    gateway without its reads having been validated, so whoever finishes the transaction need not know of them.
+//	fastpaxos.FP89 (I3): A serializable transaction whose reads are at a timestamp that its gateway has drawn for it (fastpaxos.FP20) may propose physical options at that timestamp, without reading again: what it has read has changed at no
+//	    later moment up to it. By fastpaxos.FP60 replicas accept options at a promised timestamp from the reader's own transaction, and from no other one, and no other has the timestamp. An option that comes too late for another
+//	    reader is proposed again at the present, as in fastpaxos.FP63. It does so only for a second: the age of an option is that of its timestamp to those who ask whether its gateway is at work, and to those who forget outcomes (fastpaxos.FP6).
 type Client struct {
 	o ClientOptions
 

@@ -39,6 +39,8 @@ type coordinator struct {
 	at    clock.Timestamp
 	spans []keys.Span
 	front frontier
+	// drawn is a timestamp that this gateway has drawn for the transaction's reads, such that its options may have it too (fastpaxos.FP89); zero: it has not.
+	drawn clock.Timestamp
 }
 
 // Begin implements txn.Protocol.
@@ -74,7 +76,7 @@ func (x *coordinator) Get(ctx context.Context, t *kv.Txn, ks []keys.Key, o txn.R
 			}
 		}
 		defer x.works()()
-		rows, err = x.rows(ctx, t, ks, o.Repeats)
+		rows, err = x.rows(ctx, t, ks, o.Repeats, o.Alone)
 		if o.Check && err == nil {
 			x.guarded(rows)
 		}
@@ -401,7 +403,7 @@ func (x *coordinator) options(ctx context.Context, t *kv.Txn, writes []transacti
 	if err := x.await(ctx, func(k keys.Key) bool { return slices.ContainsFunc(unread, k.Equal) }); err != nil {
 		return nil, nil, err
 	}
-	rows, err := x.rows(ctx, t, unread, false)
+	rows, err := x.rows(ctx, t, unread, false, false)
 	if uncertain := (*kv.UncertaintyError)(nil); errors.As(err, &uncertain) {
 		return nil, nil, changed(uncertain.RetryAt)
 	}
@@ -475,6 +477,9 @@ const proposals = 8
 func (x *coordinator) decide(ctx context.Context, t *kv.Txn, writes []transaction.Write, deadline clock.Timestamp, before []Option, mayAgain bool) (at clock.Timestamp, options []Option, again bool, err error) {
 	c := x.c
 	options, ks, err := x.options(ctx, t, writes, func(seen clock.Timestamp) (clock.Timestamp, error) {
+		if before == nil && mayAgain && seen.Less(x.drawn) && (deadline.IsZero() || x.drawn.LessEq(deadline)) && x.asRead(t, writes) {
+			return x.drawn, nil
+		}
 		at := c.stamp(seen.Forward(x.floor).Forward(x.at))
 		if !deadline.IsZero() && deadline.Less(at) {
 			return at, &txn.DeadlineError{Deadline: deadline, At: at}
@@ -486,7 +491,7 @@ func (x *coordinator) decide(ctx context.Context, t *kv.Txn, writes []transactio
 	}
 	at = options[0].At
 	defer x.works()()
-	if t.Isolation == kv.Serializable {
+	if t.Isolation == kv.Serializable && (x.at != at || at != x.drawn) {
 		if err := x.validate(ctx, t, at, options, ks); err != nil {
 			return clock.Timestamp{}, nil, false, err
 		}
@@ -705,7 +710,7 @@ func (x *coordinator) Committed(at clock.Timestamp) {
 // Restarted implements txn.Coordinator: the next attempt reads again.
 func (x *coordinator) Restarted(bool) {
 	x.seen, x.since, x.at, x.spans = map[string]Row{}, x.c.o.Clock.Now(), clock.Timestamp{}, nil
-	x.checked, x.fresh, x.unconfirmed = nil, nil, nil
+	x.checked, x.fresh, x.unconfirmed, x.drawn = nil, nil, nil, clock.Timestamp{}
 }
 
 // beaten remembers whose version or option was in the way.

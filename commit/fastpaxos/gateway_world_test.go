@@ -78,6 +78,9 @@ type lab struct {
 	slow    kv.ReplicaID // one that applies nothing
 	cut     int          // a gateway that reaches no replica
 	renewed int          // generations that were begun because terms wanted it
+	// ages are how long ago a replica has heard from a quorum, and doubts what it says of rows that may be old.
+	ages   map[kv.ReplicaID]time.Duration
+	doubts map[string]StaleRow
 }
 
 func newLab(seed uint64, borders ...string) *lab { return newLabOf(5, seed, borders...) }
@@ -436,7 +439,12 @@ func (w *lab) look(d *kv.RangeDescriptor, at kv.ReplicaID, a *Acceptor, q *Look)
 			ks, out.Resume = ks[:n], &rest
 		}
 	}
+	out.Age = w.ages[at]
 	for _, k := range ks {
+		if row, ok := w.doubts[string(k)]; ok && at == 1 {
+			row.Key = k
+			out.Stale = append(out.Stale, row)
+		}
 		r := a.records[string(k)]
 		if r == nil {
 			r = w.baseAt(d, at, k)

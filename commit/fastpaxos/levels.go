@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"meridian/clock"
+	"meridian/commit/transaction"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/txn"
@@ -32,15 +33,43 @@ func (x *coordinator) certain(t *kv.Txn, span keys.Span) bool {
 // early has the transaction read later, before its client has seen anything: at a timestamp at which no read is uncertain (fastpaxos.FP87). repeats says that other statements may follow.
 func (x *coordinator) early(s snapshot, repeats bool) error {
 	if at := x.front.latest(); repeats && len(x.spans) == 0 && s.at.Less(at) && s.at.Less(s.limit) {
+		if s.at == x.drawn {
+			x.drawn = x.c.stamp(at)
+			return &kv.UncertaintyError{Value: at, RetryAt: x.drawn}
+		}
 		return &kv.UncertaintyError{Value: at, RetryAt: at}
 	}
 	return nil
 }
 
+// draw has a serializable transaction read at a timestamp that its options may have too (fastpaxos.FP89): one that this gateway has drawn, for this attempt of it, before anything is read. It costs no message.
+func (x *coordinator) draw(t *kv.Txn, may bool) error {
+	if !may || t.Isolation != kv.Serializable || t.ReadTimestamp.Less(t.MinTimestamp) || len(x.spans) > 0 || !x.drawn.IsZero() {
+		return nil
+	}
+	x.drawn = x.c.stamp(t.ReadTimestamp)
+	return &kv.UncertaintyError{Value: x.drawn, RetryAt: x.drawn}
+}
+
+// asRead reports whether a transaction's options may have the timestamp that it has read at (fastpaxos.FP89).
+func (x *coordinator) asRead(t *kv.Txn, writes []transaction.Write) bool {
+	if t.Isolation != kv.Serializable || x.drawn.IsZero() || x.at != x.drawn || t.ReadTimestamp != x.drawn || t.WriteTimestamp != x.drawn || x.drawn.Less(x.floor) ||
+		x.drawn.Less(x.c.o.Clock.Now().Add(-asReadFor)) {
+		return false
+	}
+	return !slices.ContainsFunc(writes, func(w transaction.Write) bool { return w.Guard || len(w.Deltas) > 0 })
+}
+
+// asReadFor is how old the timestamp may be: others judge by its age whether an option's gateway is at work, and replicas when its outcome may be forgotten. Chosen by us.
+const asReadFor = roundTime
+
 // rows reads rows as the transaction's level wants it.
-func (x *coordinator) rows(ctx context.Context, t *kv.Txn, ks []keys.Key, repeats bool) ([]Row, error) {
+func (x *coordinator) rows(ctx context.Context, t *kv.Txn, ks []keys.Key, repeats, alone bool) ([]Row, error) {
 	if !ofSnapshot(t) || len(ks) == 0 {
 		return x.c.read(ctx, ks)
+	}
+	if err := x.draw(t, repeats && alone); err != nil {
+		return nil, err
 	}
 	if err := x.moved(ctx, t); err != nil {
 		return nil, err
@@ -91,6 +120,9 @@ func certainly(t *kv.Txn, s snapshot, newer clock.Timestamp, err error) error {
 
 // scanAt reads rows of a span at the transaction's timestamp.
 func (x *coordinator) scanAt(ctx context.Context, t *kv.Txn, o txn.ScanOptions) (rows []Row, resume *keys.Span, err error) {
+	if err := x.draw(t, o.Repeats && o.Alone); err != nil {
+		return nil, nil, err
+	}
 	if err := x.moved(ctx, t); err != nil {
 		return nil, nil, err
 	}

@@ -239,10 +239,14 @@ func TestSerializableAtRandom(t *testing.T) {
 	if testing.Short() {
 		seeds = 3
 	}
+	early := 0
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { histories(t, seed) })
+			synctest.Test(t, func(t *testing.T) { early += histories(t, seed) })
 		})
+	}
+	if early < 3*int(seeds) {
+		t.Errorf("only %d transactions have committed at the timestamps of their reads", early)
 	}
 }
 
@@ -253,9 +257,11 @@ type event struct {
 	reads  map[string]string // rows, as lists of names
 	writes []string
 	unsure bool
+	asRead bool // it has committed at the timestamp of its reads
 }
 
-func histories(t *testing.T, seed uint64, also ...func(*lab, []*gateway)) {
+// histories plays a world, and tells how many transactions have committed at the timestamp of their reads (fastpaxos.FP89).
+func histories(t *testing.T, seed uint64, also ...func(*lab, []*gateway)) (early int) {
 	w := anyLab(seed, "k3")
 	w.politics(seed / 3)
 	w.jitter = 20 * time.Millisecond
@@ -336,16 +342,23 @@ func histories(t *testing.T, seed uint64, also ...func(*lab, []*gateway)) {
 		if !e.unsure && len(e.writes) > 0 {
 			n++
 		}
+		if e.asRead {
+			early++
+		}
 	}
-	if t.Logf("%d have committed, %d of them with writes; %d failed", len(all), n, failed); n < 20 {
+	if t.Logf("%d have committed, %d of them with writes, %d as they had read; %d failed", len(all), n, early, failed); n < 20 {
 		t.Errorf("only %d writers have committed", n)
 	}
 	stop(gs...)
+	return early
 }
 
 // random is one transaction.
 func (g *gateway) random(ctx context.Context, dice *rand.Rand, e *event) error {
 	x, tx := g.at(e.level)
+	if uncertain := (*kv.UncertaintyError)(nil); dice.IntN(2) == 0 && errors.As(x.draw(tx, true), &uncertain) {
+		tx.ReadTimestamp, tx.WriteTimestamp = uncertain.RetryAt, uncertain.RetryAt
+	}
 	values := map[string]string{}
 	if dice.IntN(3) == 0 {
 		for left := (&keys.Span{Start: keys.Key("a"), End: keys.Key("z")}); left != nil; {
@@ -403,7 +416,8 @@ func (g *gateway) random(ctx context.Context, dice *rand.Rand, e *event) error {
 	for _, k := range e.writes {
 		ws = append(ws, put(k, e.reads[k]+" "+e.name))
 	}
-	_, err = x.Decide(ctx, tx, ws, clock.Timestamp{})
+	at, err := x.Decide(ctx, tx, ws, clock.Timestamp{})
+	e.asRead = err == nil && at == tx.ReadTimestamp
 	return err
 }
 

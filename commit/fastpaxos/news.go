@@ -442,51 +442,17 @@ func (g *rangeNews) caughtUp(src engine.Reader, applied func(engine.Reader) (uin
 	return nil
 }
 
+// newsQuestion is what another store is asked.
+type newsQuestion struct {
+	to kv.NodeID
+	q  hear
+}
+
 // run asks the others until the node stops.
 func (n *News) run(ctx context.Context) {
 	for n.o.Host.Clock.Sleep(ctx, hearEvery) == nil {
 		now := n.o.Host.Clock.Monotonic()
-		type question struct {
-			to   kv.NodeID
-			q    hear
-			want []*rangeNews
-		}
-		var qs []question
-		var check []func(context.Context)
-		n.mu.Lock()
-		if n.incarnation == 0 {
-			n.incarnation = n.o.Host.Dice.Uint64() | 1
-		}
-		if now-n.swapped > knownFor {
-			n.known, n.before, n.swapped = map[uint64]struct{}{}, n.known, now
-		}
-		asked := map[kv.NodeID][]*rangeNews{}
-		for _, g := range n.ranges {
-			for _, v := range g.voters {
-				asked[v] = append(asked[v], g)
-			}
-			check = append(check, g.overdue(now)...)
-		}
-		for to, gs := range asked {
-			p := n.peers[to]
-			if p == nil {
-				p = &newsPeer{}
-				n.peers[to] = p
-			}
-			if p.asking {
-				continue
-			}
-			p.asking = true
-			x := question{to: to, q: hear{Incarnation: p.incarnation, Next: p.next}}
-			for _, g := range gs {
-				if h := g.heard[to]; h == nil || !h.complete || p.incarnation == 0 {
-					x.q.Want, x.want = append(x.q.Want, uint64(g.id)), append(x.want, g)
-				}
-			}
-			slices.Sort(x.q.Want)
-			qs = append(qs, x)
-		}
-		n.mu.Unlock()
+		qs, check := n.questions(now)
 		for _, x := range qs {
 			if !n.o.Host.Group.Go(func(ctx context.Context) { n.ask(ctx, x.to, &x.q, now) }) {
 				return
@@ -498,6 +464,45 @@ func (n *News) run(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// questions are those of a moment, to all that are not being asked; check is what has to be looked after.
+func (n *News) questions(now time.Duration) (qs []newsQuestion, check []func(context.Context)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.incarnation == 0 {
+		n.incarnation = n.o.Host.Dice.Uint64() | 1
+	}
+	if now-n.swapped > knownFor {
+		n.known, n.before, n.swapped = map[uint64]struct{}{}, n.known, now
+	}
+	asked := map[kv.NodeID][]*rangeNews{}
+	for _, g := range n.ranges {
+		for _, v := range g.voters {
+			asked[v] = append(asked[v], g)
+		}
+		check = append(check, g.overdue(now)...)
+	}
+	for to, gs := range asked {
+		p := n.peers[to]
+		if p == nil {
+			p = &newsPeer{}
+			n.peers[to] = p
+		}
+		if p.asking {
+			continue
+		}
+		p.asking = true
+		x := newsQuestion{to: to, q: hear{Incarnation: p.incarnation, Next: p.next}}
+		for _, g := range gs {
+			if h := g.heard[to]; h == nil || !h.complete || p.incarnation == 0 {
+				x.q.Want = append(x.q.Want, uint64(g.id))
+			}
+		}
+		slices.Sort(x.q.Want)
+		qs = append(qs, x)
+	}
+	return qs, check
 }
 
 // overdue are checks of what rows have lacked for long. The caller has locked mu.

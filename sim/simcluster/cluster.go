@@ -56,8 +56,8 @@ type Options struct {
 	SplitsLast time.Duration
 	// Registers lets nodes serve ranges of package register's protocol.
 	Registers bool
-	// LostRequests is the share of package register's requests to single replicas that are lost, half of them after they were served. So an
-	// operation reaches now these, now those replicas, and a state that no quorum shares is seen soon.
+	// LostRequests is the share of requests to single replicas that are lost, half of them after they were served, of package register's protocol and of the one
+	// without a master. So an operation reaches now these, now those replicas, and a state that no quorum shares is seen soon.
 	LostRequests float64
 	// Binary, if any, has the versions of node i's binary, at each start. It is called once more, with the error, if the store refuses
 	// that binary as too old or too new. With it, nodes are restarted in addition to the plan of faults: a node that a Target is to
@@ -248,6 +248,17 @@ func (c *Cluster) boot(i int, b version.Binary) error {
 	if c.o.Registers {
 		o.Protocols = server.Registry{register.Protocol: func(l server.Lent) server.Protocol { return c.register(i, l) }}
 	}
+	if c.o.LostRequests > 0 && !c.o.Registers {
+		o.Protocols = server.Registry{kv.FastPaxos: func(l server.Lent) server.Protocol {
+			p := server.FastPaxos(l)
+			made := p.Ranges.New
+			p.Ranges.New = func(g *rangeserver.Range) rangeserver.Participant {
+				full := made(g)
+				return &lossyAcceptor{&lossy{full, l.Host.Dice, c.o.LostRequests}, full.(rangeserver.Absorber), full.(rangeserver.Starter)}
+			}
+			return p
+		}}
+	}
 	for j := range c.Masters {
 		o.Time.Kind, o.Time.Masters = truetime.Masters, append(o.Time.Masters, c.TimeMaster(j))
 	}
@@ -318,6 +329,29 @@ func (p *lossy) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error
 		return nil, &kv.UnavailableError{Reason: "the answer was lost"}
 	}
 	return resp, err
+}
+
+// lossyAcceptor is lossy for a protocol whose replicas begin batches, and shrink their deltas.
+type lossyAcceptor struct {
+	*lossy
+	rangeserver.Absorber
+	starter rangeserver.Starter
+}
+
+// Start implements rangeserver.Starter.
+func (p *lossyAcceptor) Start(b *kv.Batch) (func(context.Context) (*kv.BatchResponse, error), error) {
+	lost := p.dice.Float64()
+	if lost < p.share/2 {
+		return nil, &kv.UnavailableError{Reason: "the request was lost"}
+	}
+	wait, err := p.starter.Start(b)
+	if err != nil || lost >= p.share {
+		return wait, err
+	}
+	return func(ctx context.Context) (*kv.BatchResponse, error) {
+		_, _ = wait(ctx)
+		return nil, &kv.UnavailableError{Reason: "the answer was lost"}
+	}, nil
 }
 
 // Register is node i's gateway to ranges of package register's protocol, with Options.Registers; nil while its machine is down.

@@ -33,8 +33,10 @@ import (
 //   - lists: transactions append their number to one list, or to two, or to one and to a table of the leader protocol. None is lost or there twice, and each is everywhere or nowhere (I1, I2).
 //   - stock: orders of several pieces, which commute, from stock that runs out: each acknowledged order is taken off once, and there are never less than none.
 //   - names: each is given to one row at most, and the index has what the table has.
+//   - fresh tables, which are under load from their first moment: every count, number and duplicate that a client was told has its place in one order of the statements on the row (history.Rows), and so has what
+//     is read at the default level, if it may be of a second and a round trip before. In half of the seeds gateways die with their answers.
 //
-// Each table has a policy of ballots; half of them have fast ones.
+// A statement on any of them tells how many rows it has changed: one that finds no list, or no stock, is a failure. Each table has a policy of ballots; half of them have fast ones. Requests to single replicas are lost in half of the seeds.
 //
 // MERIDIAN_SEEDS, MERIDIAN_FIRST and MERIDIAN_SEED are TestCampaign's.
 func TestFastPaxosCampaign(t *testing.T) {
@@ -49,6 +51,12 @@ func TestFastPaxosCampaign(t *testing.T) {
 			begun := time.Now()
 			synctest.Test(t, func(t *testing.T) { k.run(t) })
 			virtual += k.took
+			for _, h := range []*history.Rows{&k.fresh.rows, &k.fresh.names} {
+				if err := h.Check(time.Minute); err != nil {
+					k.problem("%v", err)
+				}
+			}
+			k.counted()
 			t.Logf("%s, %s in %s: %s", k.topology, k.took, time.Since(begun).Round(time.Millisecond), k.summary())
 			if len(k.problems) > 0 {
 				t.Errorf("seed %d, %s:\n%s\nThe plan was:\n%s", seed, k.topology, strings.Join(k.problems, "\n"), k.plan)
@@ -72,6 +80,11 @@ type fastCampaign struct {
 	*campaign
 	tables map[string]uint32
 	ranged []string // the tables whose ranges change
+	fresh  freshTables
+	ways   ways
+	// mayLack is how many nodes a gateway may be without and still reach a quorum of any range; regions are the cluster's, nil if it has one.
+	mayLack int
+	regions *sim.Regions
 
 	mu      sync.Mutex // guards what follows
 	appends []fastAppend
@@ -111,6 +124,7 @@ func (k *fastCampaign) run(t *testing.T) {
 	case 4:
 		k.topology, o.NodesPerRegion = "five nodes, three replicas", 5
 	}
+	k.regions, k.mayLack = o.Regions, (replicas-1)/2
 	k.c = simcluster.Start(t, o)
 	replicated(t, k.c, 3)
 	setup, err := k.c.Connect(t.Context(), 0, "defaultdb")
@@ -157,16 +171,21 @@ func (k *fastCampaign) run(t *testing.T) {
 	setup.Close(t.Context())
 	time.Sleep(2 * time.Second) // all replicas have the rows
 
-	k.plan = fault.Generate(k.seed, fault.Options{Nodes: k.c.Names(), Duration: fastFaults, Every: 1500 * time.Millisecond, Lasting: 3 * time.Second, MaxSkew: 100 * time.Millisecond,
-		Kinds: []fault.Kind{fault.Crash, fault.CrashSync, fault.PowerOff, fault.Isolate, fault.Pause, fault.Cut, fault.CutOneWay, fault.Flap, fault.Slow, fault.Reset, fault.Skew, fault.SlowDisk, fault.Brownout}})
+	kinds := []fault.Kind{fault.Cut, fault.CutOneWay, fault.Flap, fault.Slow, fault.Reset, fault.Skew, fault.SlowDisk}
+	deaths := policies.IntN(2) == 0 // of gateways, with their answers; otherwise the plan has nodes that fail
+	every := 6 * time.Second
+	if !deaths {
+		every, kinds = 1500*time.Millisecond, append(kinds, fault.Crash, fault.CrashSync, fault.PowerOff, fault.Isolate, fault.Pause, fault.Brownout)
+	}
+	k.plan = fault.Generate(k.seed, fault.Options{Nodes: k.c.Names(), Duration: fastFaults, Every: every, Lasting: 3 * time.Second, MaxSkew: 100 * time.Millisecond, Kinds: kinds})
 	begun := time.Now()
 	enough := make(chan struct{})
 	var workers sync.WaitGroup
+	explain := func(pg *pgconn.PgError) (history.Outcome, bool) {
+		return history.Failed, pg.Code == "23514" || pg.Code == "23505" || pg.Code == "55000"
+	}
 	work := func(id uint64, f func(cl *client)) {
-		cl := &client{k: k.campaign, id: int(id), dice: rand.New(rand.NewPCG(k.seed, id)), limit: fastLimit}
-		cl.explain = func(pg *pgconn.PgError) (history.Outcome, bool) {
-			return history.Failed, pg.Code == "23514" || pg.Code == "23505" || pg.Code == "55000"
-		}
+		cl := &client{k: k.campaign, id: int(id), dice: rand.New(rand.NewPCG(k.seed, id)), limit: fastLimit, explain: explain}
 		workers.Go(func() {
 			defer cl.close()
 			for {
@@ -185,12 +204,32 @@ func (k *fastCampaign) run(t *testing.T) {
 			time.Sleep(time.Duration(cl.dice.IntN(100)) * time.Millisecond)
 		})
 	}
+	freshWith := with()
+	work(40, func(cl *client) {
+		k.makeFresh(cl, freshWith)
+		time.Sleep(time.Duration(4000+cl.dice.IntN(4000)) * time.Millisecond)
+	})
+	for n := range uint64(6) {
+		work(41+n, func(cl *client) {
+			k.freshStep(cl)
+			time.Sleep(time.Duration(cl.dice.IntN(400)) * time.Millisecond)
+		})
+	}
+	dead := make(chan struct{})
+	go func() {
+		defer close(dead)
+		cl := &client{k: k.campaign, id: 60, dice: rand.New(rand.NewPCG(k.seed, 60)), limit: fastLimit, explain: explain}
+		for deaths && time.Since(begun) < fastFaults-5*time.Second {
+			k.kill(cl)
+		}
+		cl.close()
+	}()
 	changes := []time.Duration{300 * time.Millisecond, 2 * time.Second, 10 * time.Second}[dice.IntN(3)]
 	work(50, func(cl *client) {
 		time.Sleep(time.Duration(cl.dice.Int64N(int64(changes))))
 		k.changeRange(cl.dice)
 	})
-	if dice.IntN(3) == 0 {
+	if dice.IntN(2) == 0 {
 		work(51, func(cl *client) {
 			time.Sleep(time.Duration(2+cl.dice.IntN(6)) * time.Second)
 			k.changeProtocol(cl)
@@ -199,10 +238,14 @@ func (k *fastCampaign) run(t *testing.T) {
 	failed := make(chan struct{})
 	watch := k.watch(failed)
 	target := k.c.Target(k.seed)
-	if err := fault.Run(context.Background(), sim.NewClock(), k.plan, target, func(a fault.Action) { k.say("fault: %s", a) }); err != nil {
+	if err := fault.Run(context.Background(), sim.NewClock(), k.plan, target, func(a fault.Action) {
+		k.ways.note(a, k.now2())
+		k.say("fault: %s", a)
+	}); err != nil {
 		k.problem("the plan stopped: %v", err)
 	}
 	time.Sleep(time.Until(begun.Add(fastFaults)))
+	<-dead
 	if err := target.HealEverything(); err != nil {
 		k.problem("healing: %v", err)
 	}
@@ -218,6 +261,13 @@ func (k *fastCampaign) run(t *testing.T) {
 	k.took = time.Since(k.start)
 	k.c.Stop()
 	time.Sleep(20 * time.Second)
+}
+
+// counted adds to the summary what the histories of rows have.
+func (k *fastCampaign) counted() {
+	f := &k.fresh
+	ok, failed, unknown, none := f.rows.Count()
+	k.topology += fmt.Sprintf("; %d tables, %d rows told and %d that were not there, %d failed, %d unknown, %d reads judged, %d gateways died with their answers, the longest: %v", len(f.made), ok, none, failed, unknown, f.judged, f.killed, f.longest)
 }
 
 // step is one transaction.
@@ -255,7 +305,7 @@ func (k *fastCampaign) append(cl *client) {
 				if tag, err := conn.Exec(ctx, "UPDATE lists SET v = v || $2 WHERE id = $1", l, fmt.Sprint(a.id, " ")); err != nil {
 					return err
 				} else if tag.RowsAffected() != 1 {
-					return fmt.Errorf("list %d: %s", l, tag)
+					k.problem("list %d: %s", l, tag)
 				}
 			}
 			if a.mixed {
@@ -283,7 +333,7 @@ func (k *fastCampaign) order(cl *client) {
 	o.how, o.note = cl.do("order", func(ctx context.Context, conn *pgx.Conn) error {
 		tag, err := conn.Exec(ctx, "UPDATE stock SET n = n - $2, taken = taken + $2 WHERE id = $1", o.stock, o.pieces)
 		if err == nil && tag.RowsAffected() != 1 {
-			return fmt.Errorf("stock %d: %s", o.stock, tag)
+			k.problem("stock %d: %s", o.stock, tag)
 		}
 		return err
 	})
@@ -295,11 +345,24 @@ func (k *fastCampaign) order(cl *client) {
 
 func (k *fastCampaign) name(cl *client) {
 	id, name := k.ids.Add(1), cl.dice.IntN(40)
+	tell := func(op *history.RowOp, rows int64, how history.Outcome, note string) {
+		switch how {
+		case history.OK:
+			k.fresh.names.OK(op, int(rows), history.Untold, k.now2())
+		case history.Failed:
+			k.fresh.names.Failed(op, note)
+		default:
+			k.fresh.names.Unknown(op, note)
+		}
+	}
 	if cl.dice.IntN(4) == 0 {
-		how, _ := cl.do("delete", func(ctx context.Context, conn *pgx.Conn) error {
-			_, err := conn.Exec(ctx, "DELETE FROM names WHERE name = $1", name)
+		op, rows := k.fresh.names.Begin(history.RowOp{Client: cl.id, Key: name, Kind: history.RowDelete, Call: k.now2()}), int64(0)
+		how, note := cl.do("delete", func(ctx context.Context, conn *pgx.Conn) error {
+			tag, err := conn.Exec(ctx, "DELETE FROM names WHERE name = $1", name)
+			rows = tag.RowsAffected()
 			return err
 		})
+		tell(op, rows, how, note)
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		for id, row := range k.names {
@@ -310,10 +373,18 @@ func (k *fastCampaign) name(cl *client) {
 		}
 		return
 	}
+	op, duplicate := k.fresh.names.Begin(history.RowOp{Client: cl.id, Key: name, Kind: history.RowInsert, Number: id, Call: k.now2()}), false
 	how, note := cl.do("name", func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "INSERT INTO names VALUES ($1, $2)", id, name)
+		var pg *pgconn.PgError
+		duplicate = errors.As(err, &pg) && pg.Code == "23505"
 		return err
 	})
+	if duplicate {
+		tell(op, 0, history.OK, note)
+	} else {
+		tell(op, 1, how, note)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if how == history.OK {
@@ -366,7 +437,13 @@ func (k *fastCampaign) changeRange(dice *rand.Rand) {
 
 // changeProtocol gives a table the leader protocol for a while.
 func (k *fastCampaign) changeProtocol(cl *client) {
-	name := []string{"lists", "stock", "names"}[cl.dice.IntN(3)]
+	name := []string{"lists", "stock", "names", "fresh"}[cl.dice.IntN(4)]
+	if name == "fresh" {
+		var n int
+		if name, n = k.fresh.any(cl.dice); n == 0 {
+			return
+		}
+	}
 	limit := cl.limit
 	defer func() { cl.limit = limit }()
 	cl.limit = time.Minute
@@ -376,6 +453,9 @@ func (k *fastCampaign) changeProtocol(cl *client) {
 			_, err := conn.Exec(ctx, fmt.Sprintf("ALTER TABLE %s SET (commit_protocol = '%s')", name, p))
 			return err
 		})
+		if how != history.Unknown {
+			k.fresh.took("ALTER TABLE", time.Since(begun))
+		}
 		k.say("%s: protocol %s after %s: %d %s", name, p, time.Since(begun), how, note)
 		time.Sleep(time.Duration(cl.dice.IntN(3000)) * time.Millisecond)
 	}

@@ -98,7 +98,7 @@ func TestHotRowIsFair(t *testing.T) {
 	})
 }
 
-// TestSerializableShare: read-write transactions at SERIALIZABLE fail seldom on a table without leaseholders, as on one with. Those of the leader protocol commit at their read timestamp if nothing is in the way.
+// TestSerializableShare: read-write transactions at SERIALIZABLE fail on a table without leaseholders at most 1.5 times as often as on one with, and one in a hundred. Both protocols' commit at their read timestamp if nothing is in the way (fastpaxos.FP89).
 func TestSerializableShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestSerializableShare(t *testing.T) {
 			share[table] = float64(failed) / float64(tries)
 			t.Logf("%s: %d of %d failed", table, failed, tries)
 		}
-		if share["stock"] > 1.5*share["led"]+0.05 { // it commits at the present, where its reads have to hold, and takes longer
+		if share["stock"] > 1.5*share["led"]+0.01 { // six of 600: both are few
 			t.Errorf("%.3f of the transactions without leaseholders failed, %.3f of those with", share["stock"], share["led"])
 		}
 	})

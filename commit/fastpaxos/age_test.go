@@ -1,0 +1,234 @@
+package fastpaxos
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/clock"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/txn"
+)
+
+// doubt has replica 1 say that it has heard from a quorum so long ago, and something of row k.
+func (w *lab) doubt(age time.Duration, rows ...StaleRow) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ages, w.doubts = map[kv.ReplicaID]time.Duration{1: age}, map[string]StaleRow{}
+	for _, r := range rows {
+		w.doubts["k"] = r
+	}
+}
+
+// TestReadsRenewed: a gateway asks a quorum for rows that its nearest replica may have in a state older than the reader allows, and for no others; where no quorum answers it gives what there is, and asks
+// no quorum again for a second.
+func TestReadsRenewed(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		name   string
+		age    time.Duration
+		row    *StaleRow
+		within time.Duration
+		fresh  bool
+	}{
+		{"heard lately", 900 * ms, nil, time.Second, false},
+		{"heard too long ago", 1100 * ms, nil, time.Second, true},
+		{"heard too long ago for this reader", 500 * ms, nil, 400 * ms, true},
+		{"the row has lacked something for a moment", 0, &StaleRow{For: lackOld}, time.Second, false},
+		{"for longer", 0, &StaleRow{For: lackOld + ms}, time.Second, true},
+		{"a reader that wants less waits for nothing", 0, &StaleRow{For: ms}, 900 * ms, true},
+		{"a young vote", 0, &StaleRow{Vote: true, For: voteOld}, time.Second, false},
+		{"an old vote", 0, &StaleRow{Vote: true, For: voteOld + ms}, time.Second, true},
+		{"a vote that is too old for this reader", 0, &StaleRow{Vote: true, For: 300 * ms}, 200 * ms, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLab(10)
+				g, h := w.gateway(10, 1), w.gateway(10, 2)
+				w.lose(1, true)
+				if err := h.add(t.Context(), "one", "k"); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(100 * ms)
+				stop(h)
+				w.lose(1, false)
+				if w.doubt(c.age); c.row != nil {
+					w.doubt(c.age, *c.row)
+				}
+				want, least, most := "", time.Duration(0), 10*ms
+				if c.fresh {
+					want, least, most = " one", trip(0, 2), trip(0, 4)+10*ms
+				}
+				begun := time.Now()
+				rows, err := g.client.readWithin(t.Context(), []keys.Key{keys.Key("k")}, c.within)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(begun); string(rows[0].Value) != want || took < least || took > most {
+					t.Errorf("it reads %q after %v, want %q", rows[0].Value, took, want)
+				}
+				found, _, err := g.client.scan(t.Context(), txn.ScanOptions{Span: keys.Span{Start: keys.Key("a"), End: keys.Key("z")}}, c.within)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := len(found); c.row == nil && (n == 1) != c.fresh { // replica 1 has no such row, so it says nothing of it to a scan
+					t.Errorf("it finds %d rows", n)
+				}
+				stop(g)
+			})
+		})
+	}
+	t.Run("no quorum", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newLab(11)
+			g := w.gateway(11, 1)
+			if err := g.add(t.Context(), "one", "k"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			for r := range kv.ReplicaID(3) {
+				w.lose(r+3, true)
+			}
+			w.doubt(5 * time.Second)
+			read := func() time.Duration {
+				begun := time.Now()
+				if rows, err := g.client.readWithin(t.Context(), []keys.Key{keys.Key("k")}, time.Second); err != nil || string(rows[0].Value) != " one" {
+					t.Errorf("%q, %v", rows[0].Value, err)
+				}
+				return time.Since(begun)
+			}
+			if took := read(); took < renewWithin || took > renewWithin+50*ms {
+				t.Errorf("the first read took %v", took)
+			}
+			if took := read(); took > 10*ms {
+				t.Errorf("the second read took %v", took)
+			}
+			time.Sleep(unreachedFor)
+			for r := range kv.ReplicaID(3) {
+				w.lose(r+3, false)
+			}
+			if took := read(); took < trip(0, 2) || took > trip(0, 4) {
+				t.Errorf("after a second, when they are back, a read took %v", took)
+			}
+			stop(g)
+		})
+	})
+}
+
+// TestFate: a gateway says whether it works on a transaction, and what became of it; one that has died, or does not know it, has left it.
+func TestFate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLab(12)
+		g, h := w.gateway(12, 1), w.gateway(12, 2)
+		o := &Option{Name: Name{kv.TxnID{3}, g.client.stamp(clock.Timestamp{})}, Keys: []keys.Key{keys.Key("k")}}
+		is := func(when string, want fate, abandoned bool) {
+			t.Helper()
+			for _, c := range []*gateway{h, g} {
+				if c.ctx.Err() != nil {
+					continue
+				}
+				if got := c.client.fate(t.Context(), o); got != want {
+					t.Errorf("%s: gateway %d says %d, want %d", when, c.id, got, want)
+				}
+				if got := c.client.abandoned(t.Context(), o); got != abandoned {
+					t.Errorf("%s: gateway %d takes it for abandoned: %v", when, c.id, got)
+				}
+			}
+		}
+		decided := func(committed bool) {
+			g.client.mu.Lock()
+			defer g.client.mu.Unlock()
+			g.client.fates.decided(o.Name, committed, g.host.Clock.Monotonic())
+		}
+		done := g.client.worksOn(o.Name)
+		is("at once", working, false)
+		time.Sleep(fateAfter)
+		is("while it works", working, false)
+		done()
+		is("given up", deserted, true)
+		decided(true)
+		is("committed", won, false)
+		decided(false)
+		is("aborted", lost, false)
+		stop(g)
+		is("dead", deserted, true)
+		a := *o
+		a.At = h.client.stamp(clock.Timestamp{})
+		time.Sleep(fateAfter)
+		if !h.client.abandoned(t.Context(), &a) {
+			t.Error("one that its gateway does not know is not abandoned")
+		}
+		if a.Anchor = keys.Key("k"); h.client.abandoned(t.Context(), &a) {
+			t.Error("one with a record is abandoned though it is young")
+		}
+		o.At = h.client.stamp(clock.Timestamp{})
+		done = h.client.worksOn(o.Name)
+		if h.client.abandoned(t.Context(), o) {
+			t.Error("its own is abandoned at once")
+		}
+		time.Sleep(stale)
+		if !h.client.abandoned(t.Context(), o) {
+			t.Error("it is not abandoned, however old it is")
+		}
+		done()
+		stop(h)
+	})
+}
+
+// TestCheckEnds: a row here that has heard nothing of an option is brought up to date if that has committed, also if its gateway has died before it told anybody, and lacks nothing if it has not.
+func TestCheckEnds(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		at     []kv.ReplicaID // those that get the option
+		commit bool
+	}{
+		{"accepted by a fast quorum", []kv.ReplicaID{2, 3, 4, 5}, true},
+		{"by too few", []kv.ReplicaID{4}, false},
+		{"by none", nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLab(13)
+				g, h := w.gateway(13, 2), w.gateway(13, 1)
+				for r := range kv.ReplicaID(5) {
+					w.lose(r+1, true)
+				}
+				for _, r := range c.at {
+					w.lose(r, false)
+				}
+				k := keys.Key("k")
+				o := Option{Name: Name{kv.TxnID{9}, g.client.stamp(clock.Timestamp{})}, Update: Update{Value: []byte(" dead")}, Keys: []keys.Key{k}}
+				if len(c.at) > 0 {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					_ = g.client.attempt([]Option{o}).round(ctx, [][]int{{0}}, nil)
+					cancel()
+				}
+				stop(g)
+				for r := range kv.ReplicaID(5) {
+					w.lose(r+1, false)
+				}
+				if rows, err := h.client.read(t.Context(), []keys.Key{k}); err != nil || rows[0].Value != nil {
+					t.Fatalf("the nearest replica has %q before, %v", rows[0].Value, err)
+				}
+				var lacks bool
+				var err error
+				for range 4 {
+					if lacks, err = h.client.Check(t.Context(), k, o.Name); err == nil && !lacks {
+						break
+					}
+					time.Sleep(time.Second)
+				}
+				if err != nil || lacks {
+					t.Errorf("it lacks the option still: %v, %v", lacks, err)
+				}
+				want := map[bool]string{true: " dead"}[c.commit]
+				if got := h.get(t, "k"); got != want {
+					t.Errorf("the nearest replica has %q, want %q", got, want)
+				}
+				stop(h)
+			})
+		})
+	}
+}
