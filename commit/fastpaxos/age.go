@@ -17,6 +17,8 @@ import (
 const (
 	// renewWithin bounds the wait for a quorum; afterwards the answer of the nearest replica is used, and for unreachedFor no quorum of the range is asked.
 	renewWithin, unreachedFor = 2 * roundTime, time.Second
+	// concludeWithin bounds the wait of a reader whom a quorum has answered for the outcomes of what it has accepted: other ranges may be out of reach.
+	concludeWithin = 10 * roundTime
 	// fateAfter is how old an option is before its gateway is asked whether it is at work still.
 	fateAfter = 300 * time.Millisecond
 )
@@ -74,7 +76,9 @@ func (c *Client) renewing(ctx context.Context, k keys.Key, f func(context.Contex
 	if !ok {
 		return false, nil
 	}
-	within, cancel := c.o.Host.Clock.WithTimeout(ctx, renewWithin)
+	long, cancel := c.o.Host.Clock.WithTimeout(ctx, concludeWithin)
+	defer cancel()
+	within, cancel := c.o.Host.Clock.WithTimeout(context.WithValue(long, concludingKey{}, long), renewWithin)
 	defer cancel()
 	switch err := f(within); {
 	case err == nil:
@@ -86,6 +90,18 @@ func (c *Client) renewing(ctx context.Context, k keys.Key, f func(context.Contex
 	c.unreached[id] = c.o.Host.Clock.Monotonic() + unreachedFor
 	c.mu.Unlock()
 	return false, nil
+}
+
+// concludingKey is of the context that bounds the wait for outcomes in one that bounds the wait for a quorum.
+type concludingKey struct{}
+
+// concluding is the context for the rest of a fresh read, when a quorum has answered: the master of a row, or the gateway of an option, may have died, so that an outcome takes several rounds. A reader that
+// gave up meanwhile would read what is older than the bound allows, though it reaches a quorum (fastpaxos.FP85).
+func concluding(ctx context.Context) context.Context {
+	if long, ok := ctx.Value(concludingKey{}).(context.Context); ok {
+		return long
+	}
+	return ctx
 }
 
 // renew reads rows again that may be too old.

@@ -117,6 +117,43 @@ func TestReadsRenewed(t *testing.T) {
 	})
 }
 
+// TestReadsRenewedLate: a reader whom a quorum has answered waits for the outcome of what it has accepted, and others ask that quorum meanwhile, also if the outcome takes longer than a quorum may: another range
+// of the transaction is out of reach, and the transaction's gateway is dead.
+func TestReadsRenewedLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLab(13, "m")
+		g, h := w.gateway(13, 1), w.gateway(13, 2)
+		if err := h.add(t.Context(), "old", "k", "p"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		ctx, die := context.WithCancel(h.ctx)
+		go h.add(ctx, "new", "k", "p")
+		time.Sleep(100 * time.Millisecond) // all replicas have the options, and no fast quorum has answered
+		die()
+		h.cancel()
+		h.host.Group.Stop()
+		w.mu.Lock()
+		w.away = w.desc(keys.Key("p")).ID
+		w.mu.Unlock()
+		time.Sleep(time.Second)
+		w.doubt(0, StaleRow{Vote: true, For: time.Second})
+		back := time.Now().Add(5 * time.Second)
+		time.AfterFunc(5*time.Second, func() {
+			w.mu.Lock()
+			w.away = 0
+			w.mu.Unlock()
+		})
+		for i := range 2 {
+			rows, err := g.client.readWithin(t.Context(), []keys.Key{keys.Key("k")}, time.Second)
+			if err != nil || string(rows[0].Value) != " old new" || time.Now().Before(back) {
+				t.Errorf("read %d: %q %v after the other range came back, %v", i, rows[0].Value, time.Since(back), err)
+			}
+		}
+		stop(g)
+	})
+}
+
 // TestFate: a gateway says whether it works on a transaction, and what became of it; one that has died, or does not know it, has left it.
 func TestFate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

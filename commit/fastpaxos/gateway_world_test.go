@@ -78,6 +78,8 @@ type lab struct {
 	slow    kv.ReplicaID // one that applies nothing
 	cut     int          // a gateway that reaches no replica
 	renewed int          // generations that were begun because terms wanted it
+	// away is a range none of whose replicas answers.
+	away kv.RangeID
 	// ages are how long ago a replica has heard from a quorum, and doubts what it says of rows that may be old.
 	ages   map[kv.ReplicaID]time.Duration
 	doubts map[string]StaleRow
@@ -142,7 +144,7 @@ func (w *lab) desc(k keys.Key) *kv.RangeDescriptor {
 func (w *lab) serve(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.BatchResponse, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.dead[r] {
+	if w.dead[r] || w.away == d.ID {
 		return nil, &kv.UnavailableError{Reason: "dead"}
 	}
 	if now := w.desc(d.Start); now.Protocol != kv.FastPaxos {

@@ -168,7 +168,7 @@ func (c *Client) scanFresh(ctx context.Context, me kv.TxnID, q Look) (rows []Row
 		g, err := c.gather(ctx, []*Request{{Kind: Read, Key: one.Span.Start, Look: &one}})
 		if err == nil {
 			rows, read, unsure := g.merge(&one)
-			more, err := c.fresh(ctx, me, unsure)
+			more, err := c.fresh(concluding(ctx), me, unsure)
 			if err != nil {
 				return nil, read, err
 			}
@@ -284,7 +284,7 @@ func (c *Client) fresh(ctx context.Context, me kv.TxnID, ks []keys.Key) ([]Row, 
 			return nil
 		})
 		if err == nil {
-			unsure = slices.Concat(of...)
+			unsure, ctx = slices.Concat(of...), concluding(ctx)
 			break
 		}
 		if isOther(err) || ctx.Err() != nil {
