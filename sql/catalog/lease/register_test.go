@@ -592,7 +592,14 @@ func (w *registeredWorld) transactions(n *node, dice *rand.Rand) {
 		versions := map[uint64]bool{}
 		err := func() error {
 			for range 1 + dice.IntN(3) {
-				v, err := u.use(ctx, w.id, &plan)
+				v, err := uint64(0), error(nil)
+				if dice.IntN(2) == 0 {
+					v, err = u.use(ctx, w.id, &plan)
+				} else if x, xerr := u.cat.View(info).Table(ctx, "", "", "t"); x != nil {
+					v = x.Version
+				} else if err = xerr; err == nil {
+					err = errors.New("the table is not found")
+				}
 				if err != nil {
 					return err
 				}
