@@ -15,7 +15,8 @@ import (
 //	txn.TX17 (I2): A gateway that has lost the answer to a commit takes it for committed if a record says so, or the range remembers it. It takes it for one that will never be only if its record
 //	    was found to be staged, and a write is missing; or if the record is aborted, so that no commit that still arrives can change it, and the range, which remembers all that could have been its commit
 //	    before, has none. An aborted record alone says nothing, since others who wait for a lock of a transaction that is over write one, whatever its outcome. A gateway that finds no
-//	    record writes such a one itself, and then asks again.
+//	    record writes such a one itself, and then asks again. All this is asked where the commit has its record, or would have it, which is not the transaction's anchor if that is in another range than
+//	    all of its writes (CommitAnchor).
 
 // concludeTries bounds the questions: a record that is staged anew in between is looked at again.
 const concludeTries = 4
@@ -23,10 +24,10 @@ const concludeTries = 4
 // concluded finds out what has become of a commit that ended with an error. The result is nil if it has committed, an error after which the transaction can be restarted if it certainly has
 // not and never will, and the error itself otherwise.
 func (t *Txn) concluded(ctx context.Context, err error) error {
-	if !isAmbiguous(err) || ctx.Err() != nil || t.elsewhere() || t.core.Txn().Anchor == nil {
+	db, meta := t.db, t.core.Txn().TxnMeta
+	if meta.Anchor = t.leader.CommitAnchor(); !isAmbiguous(err) || ctx.Err() != nil || t.elsewhere() || meta.Anchor == nil {
 		return t.undecided(err)
 	}
-	db, meta := t.db, t.core.Txn().TxnMeta
 	for range concludeTries {
 		resp, asked := db.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.QueryTxnRequest{Txn: meta, List: true}}})
 		if asked != nil {

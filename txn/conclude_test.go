@@ -137,6 +137,7 @@ func TestRemembered(t *testing.T) {
 		// young: the replica has begun to remember after the transaction's beginning, as far as the clocks can tell.
 		young  bool
 		apart  bool // in two ranges
+		locked bool // it has locked a row of another range first, and is anchored there
 		before func(s txn.Sender, b *kv.Batch)
 		check  func(error) bool
 		probe  string
@@ -149,6 +150,8 @@ func TestRemembered(t *testing.T) {
 		{name: "never arrived", check: txn.Retriable, probe: txn.ProbeConcludedAborted},
 		{name: "arrives after that", late: true, check: txn.Retriable, probe: txn.ProbeConcludedAborted},
 		{name: "arrives after others have written a record", before: aborts, late: true, check: txn.Retriable, probe: txn.ProbeConcludedAborted},
+		{name: "committed, and anchored elsewhere", locked: true, before: arrives, check: committed, probe: txn.ProbeRemembered, there: true},
+		{name: "arrives late, and anchored elsewhere", locked: true, late: true, check: txn.Retriable, probe: txn.ProbeConcludedAborted},
 		{name: "never arrived, and the replica has just begun", young: true, check: unknown},
 		{name: "an aborted record, and the replica has just begun", young: true, before: aborts, check: unknown},
 		{name: "two ranges, and others have aborted it", apart: true, before: aborts, check: txn.Retriable, probe: txn.ProbeConcludedAborted},
@@ -216,6 +219,11 @@ func TestRemembered(t *testing.T) {
 				}}
 				db := txn.NewDB(txn.Options{Sender: lose, Ranges: real, Clock: w.clock, Host: w.h, NodeID: func() kv.NodeID { return 9 }, Probes: probes})
 				tx := db.Begin(txn.TxnOptions{})
+				if x.locked {
+					if _, err := tx.Get(ctx, lostKey("b", 3), kv.Exclusive, kv.Block); err != nil {
+						t.Fatal(err)
+					}
+				}
 				var b txn.WriteBatch
 				for _, k := range all {
 					b.Put(k, []byte("v"))

@@ -8,6 +8,7 @@ import (
 
 	"meridian/clock"
 	"meridian/commit/transaction"
+	"meridian/keys"
 	"meridian/kv"
 )
 
@@ -191,6 +192,15 @@ func (c *Coordinator) Restage(writes []kv.Request, elsewhere bool, to clock.Time
 		s.stage = stageEnd
 	}
 	return nil
+}
+
+// CommitAnchor is where the last commit that was sent has its record, or would have it: a commit of one phase looks for it in the range of its writes, also if the transaction is anchored in another
+// range, where it has locked rows (transaction.TC3).
+func (c *Coordinator) CommitAnchor() keys.Key {
+	if s := &c.commit; s.stage == stageOnePhase && len(s.writes) > 0 {
+		return s.writes[0].Span().Start
+	}
+	return c.core.Txn().Anchor
 }
 
 // CommitNext is the batch to send next, or nil if the commit is done. Its answer goes to CommitAnswered.
