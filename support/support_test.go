@@ -26,6 +26,7 @@ type world struct {
 	t     *testing.T
 	net   *sim.Network
 	nodes []*node
+	known atomic.Int64 // how many nodes there are, for the nodes
 	seed  uint64
 	log   *slog.Logger
 }
@@ -65,6 +66,7 @@ func (w *world) add(n int) {
 		i := len(w.nodes)
 		w.nodes = append(w.nodes, &node{w: w, id: kv.NodeID(i + 1), machine: sim.NewMachine(sim.MachineOptions{Name: fmt.Sprintf("n%d", i+1), Network: w.net, Seed: w.seed, Log: w.log})})
 	}
+	w.known.Store(int64(len(w.nodes)))
 }
 
 func (n *node) boot() {
@@ -96,8 +98,8 @@ func (n *node) boot() {
 	n.host.Group.Go(func(context.Context) { _ = serving.Serve(l) })
 	n.start++
 	n.support.Begin(n.id, n.start, func() (out []kv.NodeID) {
-		for _, o := range n.w.nodes {
-			out = append(out, o.id)
+		for i := range n.w.known.Load() {
+			out = append(out, kv.NodeID(i+1))
 		}
 		return out
 	})
