@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,12 +21,35 @@ import (
 // newsWorld is replicas of one range and what they have of some options, as a naive model: which replica accepted which option when, and which options the log has, up to which index
 // each replica has applied it.
 type newsWorld struct {
+	h     *host.Host
+	nodes []*newsNode
+	log   int // options that are in the log
+
+	mu      sync.Mutex // guards the fields below, and those of nodes and options, which only the test's goroutine writes; nothing is taken after it
 	dice    *rand.Rand
-	h       *host.Host
-	nodes   []*newsNode
 	cut     map[[2]int]bool
 	options []*newsOption
-	log     int // options that are in the log
+}
+
+// intN is a random number.
+func (w *newsWorld) intN(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dice.IntN(n)
+}
+
+// lost reports whether messages of a node to another one are lost.
+func (w *newsWorld) lost(from, to int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cut[[2]int{from, to}]
+}
+
+// write changes what the nodes' goroutines read.
+func (w *newsWorld) write(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
 }
 
 type newsOption struct {
@@ -46,6 +70,8 @@ type newsNode struct {
 
 // tell implements teller.
 func (x *newsNode) tell() (items []newsItem, applied uint64, err error) {
+	x.w.mu.Lock()
+	defer x.w.mu.Unlock()
 	for _, o := range x.w.options {
 		if o.at[x.i] != 0 && (o.index == 0 || o.index > x.applied) {
 			items = append(items, newsItem{1, accepted, o.key, o.name})
@@ -71,18 +97,22 @@ func (x *newsNode) start() {
 	for i := range x.w.nodes {
 		d.Replicas = append(d.Replicas, kv.ReplicaDescriptor{Node: kv.NodeID(i + 1), Replica: kv.ReplicaID(i + 1), Type: kv.Voter})
 	}
-	x.n = NewNews(NewsOptions{Host: &h, NodeID: func() kv.NodeID { return kv.NodeID(x.i + 1) }, Ask: func(ctx context.Context, to kv.NodeID, msg []byte) ([]byte, error) {
+	n := NewNews(NewsOptions{Host: &h, NodeID: func() kv.NodeID { return kv.NodeID(x.i + 1) }, Ask: func(ctx context.Context, to kv.NodeID, msg []byte) ([]byte, error) {
 		j := int(to) - 1
-		if h.Clock.Sleep(ctx, time.Duration(1+x.w.dice.IntN(60))*time.Millisecond) != nil || x.w.cut[[2]int{x.i, j}] {
+		if h.Clock.Sleep(ctx, time.Duration(1+x.w.intN(60))*time.Millisecond) != nil || x.w.lost(x.i, j) {
 			return nil, errors.New("lost")
 		}
-		b, err := x.w.nodes[j].n.Serve(ctx, kv.NodeID(x.i+1), msg)
-		if h.Clock.Sleep(ctx, time.Duration(1+x.w.dice.IntN(60))*time.Millisecond) != nil || x.w.cut[[2]int{j, x.i}] {
+		x.w.mu.Lock()
+		other := x.w.nodes[j].n
+		x.w.mu.Unlock()
+		b, err := other.Serve(ctx, kv.NodeID(x.i+1), msg)
+		if h.Clock.Sleep(ctx, time.Duration(1+x.w.intN(60))*time.Millisecond) != nil || x.w.lost(j, x.i) {
 			return nil, errors.New("lost")
 		}
 		return b, err
 	}})
-	x.n.join(d, kv.NodeID(x.i+1), x)
+	x.w.write(func() { x.n = n })
+	n.join(d, kv.NodeID(x.i+1), x)
 }
 
 // check compares what a replica says with the model (fastpaxos.FP85): it has each option that a classic quorum had accepted by the time that it names, or counts its row as one that lacks it.
@@ -135,33 +165,39 @@ func TestNewsModel(t *testing.T) {
 				x.start()
 			}
 			for step := range 400 {
-				time.Sleep(time.Duration(w.dice.IntN(60)) * time.Millisecond)
-				i, now := w.dice.IntN(n), h.Clock.Monotonic()+1
-				switch p := w.dice.IntN(20); {
+				time.Sleep(time.Duration(w.intN(60)) * time.Millisecond)
+				i, now := w.intN(n), h.Clock.Monotonic()+1
+				switch p := w.intN(20); {
 				case p < 10: // a transaction's option: a quorum or more accept it, or fewer, if its gateway dies
-					o := &newsOption{key: keys.Key(fmt.Sprintf("k%02d", w.dice.IntN(8))), at: make([]time.Duration, n)}
+					o := &newsOption{key: keys.Key(fmt.Sprintf("k%02d", w.intN(8))), at: make([]time.Duration, n)}
 					o.name = Name{At: clock.Timestamp{Wall: int64(step + 1)}}
 					for b := range o.name.Txn {
-						o.name.Txn[b] = byte(w.dice.IntN(256))
+						o.name.Txn[b] = byte(w.intN(256))
 					}
-					w.options = append(w.options, o)
-					for _, j := range w.dice.Perm(n)[:1+w.dice.IntN(n)] {
-						o.at[j] = now
+					var at []int
+					w.write(func() {
+						at = w.dice.Perm(n)[:1+w.dice.IntN(n)]
+						for _, j := range at {
+							o.at[j] = now
+						}
+						w.options = append(w.options, o)
+					})
+					for _, j := range at {
 						w.nodes[j].n.of(1).note(o.key, o.name, accepted)
 					}
 				case p < 14 && len(w.options) > 0: // it ends, and is in the base of those that apply the log so far
-					if o := w.options[w.dice.IntN(len(w.options))]; o.index == 0 {
+					if o := w.options[w.intN(len(w.options))]; o.index == 0 {
 						w.log++
-						o.index = w.log
+						w.write(func() { o.index = w.log })
 					}
 				case p < 17:
-					w.nodes[i].applied = w.log
+					w.write(func() { w.nodes[i].applied = w.log })
 				case p == 17:
 					w.nodes[i].start()
 				case p == 18:
-					w.cut[[2]int{i, w.dice.IntN(n)}] = true
+					w.write(func() { w.cut[[2]int{i, w.dice.IntN(n)}] = true })
 				default:
-					clear(w.cut)
+					w.write(func() { clear(w.cut) })
 				}
 				for _, x := range w.nodes {
 					claimed, err := x.check(quorum)
@@ -174,10 +210,12 @@ func TestNewsModel(t *testing.T) {
 				}
 			}
 			// Without faults all are fresh soon.
-			clear(w.cut)
-			for _, x := range w.nodes {
-				x.applied = w.log
-			}
+			w.write(func() {
+				clear(w.cut)
+				for _, x := range w.nodes {
+					x.applied = w.log
+				}
+			})
 			time.Sleep(3 * time.Second)
 			for _, x := range w.nodes {
 				if _, err := x.check(quorum); err != nil {
