@@ -32,7 +32,7 @@ lint:
 
 # The race detector on the layers below SQL.
 race:
-	$(GO) test -race -short ./clock/... ./cluster/... ./commit/... ./encoding/... ./host/... ./keys/... ./kv/... \
+	$(GO) test -race -short -timeout 30m ./clock/... ./cluster/... ./commit/... ./encoding/... ./host/... ./keys/... ./kv/... \
 		./placement/... ./rangeserver/... ./replica/... ./route/... ./storage/... ./support ./transport/... ./txn
 
 # Seeded faults on a simulated cluster: make sim SEEDS=200, FIRST=1000 to begin elsewhere. A line for each seed, and in the end
