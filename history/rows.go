@@ -191,7 +191,7 @@ func (r *Rows) Check(limit time.Duration) error {
 			}
 			h[i] = porcupine.Operation{ClientId: o.Client, Input: o, Call: o.call, Output: o, Return: ret}
 		}
-		res, info := porcupine.CheckOperationsVerbose(rowModel, h, limit)
+		res, info := porcupine.CheckOperationsVerbose(rowModel(), h, limit)
 		if res == porcupine.Ok {
 			continue
 		}
@@ -210,22 +210,24 @@ func (r *Rows) Check(limit time.Duration) error {
 const absent = int64(math.MinInt64)
 
 // rowModel is a row as a sequence of statements sees it.
-var rowModel = porcupine.Model{
-	Init: func() any { return absent },
-	Step: func(state, in, _ any) (bool, any) {
-		v, o := state.(int64), in.(*RowOp)
-		next, rows := o.after(v)
-		switch {
-		case o.Outcome == Unknown:
-			return true, next
-		case rows != o.Rows:
-			return false, v
-		case rows == 0 || o.Number == Untold || o.Kind == RowDelete || o.Kind == RowInsert:
-			return true, next
-		}
-		return o.Number == next, next
-	},
-	Equal: func(a, b any) bool { return a == b },
+func rowModel() porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return absent },
+		Step: func(state, in, _ any) (bool, any) {
+			v, o := state.(int64), in.(*RowOp)
+			next, rows := o.after(v)
+			switch {
+			case o.Outcome == Unknown:
+				return true, next
+			case rows != o.Rows:
+				return false, v
+			case rows == 0 || o.Number == Untold || o.Kind == RowDelete || o.Kind == RowInsert:
+				return true, next
+			}
+			return o.Number == next, next
+		},
+		Equal: func(a, b any) bool { return a == b },
+	}
 }
 
 // after is the row after a statement, and the count that it tells.
