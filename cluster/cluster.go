@@ -89,6 +89,7 @@ type peer struct {
 	claim   claim
 	met     time.Duration // monotonic time of the first ping
 	reached bool          // the last ping was answered
+	since   time.Duration // monotonic time at which reached became what it is, or of the first ping
 	inexact bool          // the last ping was refused, took too long for its measurement to tell anything, and was repeated at once
 
 	// brief is how many brief pings follow before the next digest.
@@ -412,7 +413,8 @@ func (c *Cluster) meet(id kv.NodeID) {
 		c.mu.Unlock()
 		return
 	}
-	p := &peer{met: c.o.Host.Clock.Monotonic()}
+	now := c.o.Host.Clock.Monotonic()
+	p := &peer{met: now, since: now}
 	c.peers[id] = p
 	c.mu.Unlock()
 	c.o.Host.Group.Go(func(ctx context.Context) { c.pinger(ctx, id, p) })
@@ -475,9 +477,15 @@ func (c *Cluster) pingOnce(ctx context.Context, id kv.NodeID, p *peer) (again bo
 	if err == nil {
 		answer, err = decodePong(reply)
 	}
+	if err == nil {
+		c.absorb(answer) // before the peer counts as told: Tell returns then, and its caller goes by the news
+	}
 	var excessive *transport.OffsetError
 	c.mu.Lock()
 	first := err == nil && !p.reached
+	if p.reached != (err == nil) {
+		p.since = end
+	}
 	p.reached, again = err == nil, first
 	c.said(p, &out, answer, first)
 	switch {
@@ -509,9 +517,6 @@ func (c *Cluster) pingOnce(ctx context.Context, id kv.NodeID, p *peer) (again bo
 	suspect := p.offset.beyond(clockLimit(c.o.Clock.MaxOffset()))
 	theirs := p.claim
 	c.mu.Unlock()
-	if err == nil {
-		c.absorb(answer)
-	}
 	c.judgeClaims(end, err == nil && theirs.at == max(end, 1) && !theirs.Meets(c.ownClaim().Interval))
 	if suspect {
 		c.checkClock(end)

@@ -328,18 +328,22 @@ func (c *Cluster) SetDraining(v bool) {
 	c.Update(func(e *Entry) { e.Draining = v })
 }
 
-// Tell pings all nodes at once, and returns when those that answer know this node's entry as it is now, or the context ends.
+// Tell pings all nodes at once, and returns when those that answer know this node's entry as it is now, or the context ends. A node that was met only now, or did not
+// answer now, is given some time and further pings: one that starts at the same time and was in the answer of a third, or one whose link was made before this node
+// had its number. So of two nodes that tell the same third one, the later learns of the earlier, and tells it.
 func (c *Cluster) Tell(ctx context.Context) {
-	const pause = 2 * time.Millisecond
+	const pause, pauses, patience = 2 * time.Millisecond, 20, 500 * time.Millisecond
 	c.mu.RLock()
 	life, revision := c.self.Life, c.self.Revision
 	c.mu.RUnlock()
-	c.kick()
-	for {
-		known := true
+	for i := 0; ; i++ {
+		if i%pauses == 0 {
+			c.kick()
+		}
+		known, now := true, c.o.Host.Clock.Monotonic()
 		c.mu.RLock()
 		for id, p := range c.peers {
-			if p.reached && !c.records[id].Decommissioned && (p.life != life || p.revision < revision) {
+			if (p.reached || now-p.since < patience) && !c.records[id].Decommissioned && (p.life != life || p.revision < revision) {
 				known = false
 				break
 			}

@@ -339,6 +339,8 @@ func (n *Node) serve(ctx context.Context, id identity) error {
 	if err := n.startSQL(ctx, id); err != nil {
 		return err
 	}
+	// The first statements after a start name the regions of all nodes, at whichever of them.
+	n.tell(ctx)
 	close(n.ready)
 	return nil
 }
@@ -504,15 +506,20 @@ func (n *Node) Drain(ctx context.Context, o DrainOptions) Drained {
 	return n.Draining()
 }
 
+// tell returns when the nodes that answer pings know this node's entry as it is now, or after tellMax.
+func (n *Node) tell(ctx context.Context) {
+	ctx, cancel := n.host.Clock.WithTimeout(ctx, tellMax)
+	defer cancel()
+	n.cluster.Tell(ctx)
+}
+
 func (n *Node) drain(ctx context.Context, o DrainOptions) {
 	if o.Wait <= 0 {
 		o.Wait = 10 * time.Second
 	}
 	n.cluster.SetDraining(true)
 	// Those that have not heard of it would give leases back, as preferences of ranges say.
-	told, cancel := n.host.Clock.WithTimeout(ctx, tellMax)
-	n.cluster.Tell(told)
-	cancel()
+	n.tell(ctx)
 	if o.Unready > 0 && n.host.Clock.Sleep(ctx, o.Unready) != nil {
 		return
 	}
@@ -567,7 +574,7 @@ func (n *Node) drain(ctx context.Context, o DrainOptions) {
 }
 
 const (
-	// tellMax bounds the time in which other nodes hear that this one drains: a ping.
+	// tellMax bounds the time in which other nodes hear that this one is there, or drains: a ping.
 	tellMax = time.Second
 	// redirects is for how long a node that has given its leases away tells so those that ask it.
 	redirects = time.Second

@@ -1,12 +1,14 @@
 package simcluster_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"meridian/sim"
 	"meridian/sim/simcluster"
 	"meridian/version"
 )
@@ -97,5 +99,27 @@ func TestMachineCrashesDuringItsStart(t *testing.T) {
 			c.WaitReady(i)
 		}
 		healthy(t, c, i)
+	})
+}
+
+// TestReadyNodesAreKnown: a database can be made in all regions, at any node, once the nodes say that they are ready.
+func TestReadyNodesAreKnown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for seed := range uint64(30) {
+			regions, err := sim.NewRegions([]string{"east", "west", "north"}, 2, 3, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := simcluster.Start(t, simcluster.Options{Regions: regions, NodesPerRegion: 1, Seed: seed, Jitter: time.Millisecond, Log: logTo()})
+			for i := range c.Len() {
+				if _, err := connectTo(t, c, i, "defaultdb").Exec(t.Context(), fmt.Sprintf("CREATE DATABASE d%d PRIMARY REGION east REGIONS west, north", i)); err != nil {
+					t.Errorf("seed %d, node %d: %v", seed, i, err)
+				}
+			}
+			for i := range c.Len() {
+				c.StopNode(i)
+			}
+		}
 	})
 }
