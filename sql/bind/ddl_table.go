@@ -375,15 +375,7 @@ func (d *tableDef) valueText(e tree.Expr, col *catalog.Column, clause, what stri
 		raise(b.at(sqlstate.New(sqlstate.DatatypeMismatch, "column \"%s\" is of type %s but %s is of type %s", col.Name, col.Type.Name(), what, from.Name()).
 			WithHint("You will need to rewrite or cast the expression."), e))
 	}
-	assigned := b.assign(x, col, e)
-	if from.Kind != types.KindUnknown {
-		// The stored text has no cast to the column's type, which is made when the default is used.
-		return scalar.FormatStored(x)
-	}
-	if bare := col.Type.Bare(); !bare.Equal(col.Type) {
-		assigned = b.coerce(x, bare, types.CastAssignment, e)
-	}
-	return scalar.FormatStored(assigned)
+	return b.storedValue(x, b.assign(x, col, e), col, e)
 }
 
 // numbered replaces the name of a relation by its number, so that a stored expression depends on the relation, and means the same one after it
@@ -401,7 +393,8 @@ func (d *tableDef) generatedText(e tree.Expr, name string) string {
 	_, sc := b.newRow(d.draft, d.name.Name)
 	c := &exprContext{scope: sc, clause: "column generation expressions", noSubquery: true}
 	col := d.draft.ColumnByName(name)
-	x := b.assign(b.labels(b.expr(c, e), col.Type), col, e)
+	value := b.labels(b.expr(c, e), col.Type)
+	x := b.assign(value, col, e)
 	if scalar.VolatilityOf(x) != scalar.Immutable {
 		b.fail(sqlstate.InvalidObjectDefinition, e, "generation expression is not immutable")
 	}
@@ -412,7 +405,18 @@ func (d *tableDef) generatedText(e tree.Expr, name string) string {
 			}
 		}
 	})
-	return scalar.FormatStored(x)
+	return b.storedValue(value, x, col, e)
+}
+
+// storedValue is the text to store of a value for a column; assigned is the value with the column's type. It has no cast to the column's type, which is made when the value is used.
+func (b *builder) storedValue(value, assigned scalar.Expr, col *catalog.Column, e tree.Expr) string {
+	if value.Type().Kind != types.KindUnknown {
+		return scalar.FormatStored(value)
+	}
+	if bare := col.Type.Bare(); !bare.Equal(col.Type) {
+		assigned = b.coerce(value, bare, types.CastAssignment, e)
+	}
+	return scalar.FormatStored(assigned)
 }
 
 // labels makes the results of a CASE that are string constants values of an enum, if that is wanted: to PostgreSQL they are texts. A region column is so computed from

@@ -12,6 +12,18 @@ create table t (a int default 1 + 2, b text default 'x' || 'y', c numeric defaul
 select pg_get_expr(adbin, adrelid), pg_get_expr(adbin, adrelid, false), pg_get_expr(adbin, adrelid, true) from pg_attrdef where adrelid = 't'::regclass order by adnum
 select column_name, column_default, generation_expression from information_schema.columns where table_schema = 'scratch' order by ordinal_position
 
+-- Texts of defaults and generation expressions of another type than the column, before and after its type changes.
+create table t (a int, g text generated always as (a * 2) stored, h bigint generated always as (a * 2) stored, v varchar(4) generated always as (a) stored, n numeric(5,2) generated always as (a) stored, q varchar(2) generated always as ('ab') stored, d text default 5, i bigint default 1, w varchar(3) default 'ab', x numeric(4,1) default 1, c char(3) default 'a', b date default now())
+alter table t alter column h type text
+alter table t alter column g type bigint
+alter table t alter column v type varchar(5)
+alter table t alter column i type numeric(5,1)
+alter table t add column k char(4) generated always as (case when a > 3 then 'x' else 'yy' end) stored, add column l smallint generated always as (a + 1) stored
+select pg_get_expr(adbin, adrelid) from pg_attrdef where adrelid = 't'::regclass order by adnum
+insert into t (a) values (7)
+insert into t (a) values (70000)
+select a, g, h, v, n, q, k, l from t
+
 -- A view's text by its name.
 create view v as select 1 as x
 select pg_get_viewdef('v') = pg_get_viewdef('v'::regclass), pg_get_viewdef('v', true) = pg_get_viewdef('v'::regclass, true), pg_get_viewdef('scratch.v') is null
