@@ -73,6 +73,8 @@ type Protocol[C Core[Q, R, W], Q, R, W any] struct {
 	Last   func(*W) clock.Timestamp
 	// Size is about how many bytes the delta has; nil: as many as were written.
 	Size func(c C) int64
+	// Ended is given the core of a generation, when the replica does not act in that any more and nobody uses the core. It may be nil.
+	Ended func(g *rangeserver.Range, generation uint64, c C)
 	// Tend, Final and Absorbed are a core's part of rangeserver.Absorber. They may be nil.
 	Tend     func(g *rangeserver.Range, c C) error
 	Final    func(c C, bytes int) []replica.Row
@@ -101,6 +103,7 @@ type acting[C Core[Q, R, W], Q, R, W any] struct {
 	call    uint64
 	calls   map[uint64]place[R]
 	durable core.Ticket
+	ended   bool // the core takes in no more requests
 }
 
 // New makes a replica's participant.
@@ -271,6 +274,9 @@ func (p *Participant[C, Q, R, W]) delta(generation uint64) (out []W, first entry
 func (p *Participant[C, Q, R, W]) begin(a *acting[C, Q, R, W], qs []Q, g *group[R], reads bool) (err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.ended {
+		return &kv.GenerationError{Range: p.g.Desc().ID, Desc: p.g.Desc(), Sealed: true}
+	}
 	if len(qs) == 0 {
 		close(g.done)
 	}
@@ -330,6 +336,7 @@ func (p *Participant[C, Q, R, W]) write(a *acting[C, Q, R, W], fx *core.Effects[
 	}
 	if err != nil {
 		// The core has what the engine has not, or may not have; it is not asked any more.
+		p.end(a)
 		p.mu.Lock()
 		if p.now == a {
 			p.now = nil
@@ -372,6 +379,9 @@ func (p *Participant[C, Q, R, W]) With(generation uint64, do func(C) error) erro
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.ended {
+		return nil
+	}
 	err = do(a.core)
 	fx := a.core.Effects()
 	a.deliver(fx.Send)
@@ -403,8 +413,26 @@ func (p *Participant[C, Q, R, W]) Absorbed(generation uint64, rows []replica.Row
 	return p.With(generation, func(c C) error { p.p.Absorbed(c, rows); return nil })
 }
 
-// Sealed needs no part of ours: nothing is promised that Range.WriteThen did not take.
-func (p *Participant[C, Q, R, W]) Sealed(uint64) {}
+// Sealed ends the core of the generation. It has promised nothing that Range.WriteThen did not take.
+func (p *Participant[C, Q, R, W]) Sealed(generation uint64) {
+	p.mu.Lock()
+	a := p.now
+	p.mu.Unlock()
+	if a != nil && a.generation == generation {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		p.end(a)
+	}
+}
+
+// end gives the core away, whose lock the caller has. It comes before another core is made, so that this one can have what the core knew.
+func (p *Participant[C, Q, R, W]) end(a *acting[C, Q, R, W]) {
+	if a.ended || p.p.Ended == nil {
+		return
+	}
+	a.ended = true
+	p.p.Ended(p.g, a.generation, a.core)
+}
 
 // Report gives the delta.
 func (p *Participant[C, Q, R, W]) Report(_ context.Context, generation uint64, send func([]byte) error) (served clock.Timestamp, err error) {

@@ -141,6 +141,11 @@ type Acceptor struct {
 	low, from clock.Timestamp
 	marks     *Marks
 	eras      int64
+	// settled is the floor with which the generation has begun: nothing is accepted at or below it. retained is what this replica knew of the past in earlier generations, oldest first, and need is how many answers about them are
+	// a classic quorum of each (generations.go).
+	settled  clock.Timestamp
+	retained []*retained
+	need     int
 	// fresh are records whose version the base may lack; tended is where Tend goes on.
 	fresh  map[string]bool
 	tended string
@@ -212,7 +217,9 @@ func (a *Acceptor) Knows(k keys.Key) bool { return a.records[string(k)] != nil }
 // Load tells what the base of the range has of a record. Options of earlier generations that it does not know are past (fastpaxos.FP9).
 func (a *Acceptor) Load(k keys.Key, base *Record) {
 	if !a.Knows(k) {
-		a.load(k, base.Clone())
+		own := base.Clone()
+		own.kept = base.kept
+		a.load(k, own)
 	}
 }
 
@@ -226,6 +233,9 @@ func (a *Acceptor) load(k keys.Key, base *Record) {
 // onBase is a record that was not loaded: what the delta has of it, on the base, which becomes a part of it.
 func (a *Acceptor) onBase(k keys.Key, base *Record) (*Record, *kept) {
 	by := &kept{base: base.Base.At, side: !base.Default()}
+	if base.kept != nil {
+		by.lost = base.kept.lost
+	}
 	r := base
 	if was := a.stored[string(k)]; was != nil {
 		r = was.Clone()

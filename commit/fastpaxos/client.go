@@ -77,7 +77,7 @@ type ClientOptions struct {
 //	    This also reads rows by their keys where only a classic quorum of replicas answers.
 //	fastpaxos.FP62 (I3): The answer of a replica about a row at a timestamp has all options up to it that it has accepted: as outstanding, or executed and not yet replaced by then, or as known to be aborted. Earlier
 //	    states of a row are kept in memory (era) for a minute, and for as long as transactions of the cluster read at a timestamp that was less than a minute old when the replica heard of them, and only while that
-//	    holds; a replica that does not know says so (PastRow.Old, Looked.Old), and does not count. A key of which a scan finds nothing at some replicas, and something at others, is asked for by itself: it may be deleted at the former.
+//	    holds, over generations too (fastpaxos.FP97); a replica that does not know says so (PastRow.Old, Looked.Old), and does not count. A key of which a scan finds nothing at some replicas, and something at others, is asked for by itself: it may be deleted at the former.
 //	fastpaxos.FP63 (I3): A serializable transaction reads and writes at its commit timestamp. Before it proposes anything it reads again, at that timestamp, what it has read, with the promises of fastpaxos.FP60, and is
 //	    refused if something has changed. A row that one of its physical options replaces need not be read again: the option is accepted only if the row has not changed. So the
 //	    order of timestamps is the order of serializable transactions; of two with the same one, the promise of one excludes the other's option. No option outlives its

@@ -74,7 +74,7 @@
 //	fastpaxos.FP42 (I4): A physical version that some replica has executed is final, whatever is outstanding: the leaseholder may add it to the base at any time, at its own
 //	    timestamp, and a replica takes over a later version that it finds in its base. Updates that commute stay in the deltas until they are part of a version.
 //
-// fastpaxos.FP80 to fastpaxos.FP83 are about rows that others refer to (guard.go), fastpaxos.FP84 about what statements that change rows decide by (current.go), fastpaxos.FP89 about the timestamps of serializable transactions (client.go), fastpaxos.FP90 to fastpaxos.FP95 about masters of all records of a range (term.go).
+// fastpaxos.FP80 to fastpaxos.FP83 are about rows that others refer to (guard.go), fastpaxos.FP84 about what statements that change rows decide by (current.go), fastpaxos.FP89 about the timestamps of serializable transactions (client.go), fastpaxos.FP90 to fastpaxos.FP95 about masters of all records of a range (term.go), fastpaxos.FP96 and fastpaxos.FP97 about reads at timestamps of earlier generations (generations.go).
 //
 // # Joint configurations
 //
@@ -86,5 +86,5 @@
 // TestScripts plays the paper's situations message by message (testdata/scripts), its figure 2 among them. TestExhausted searches all states of a record, and of two, with a few options and masters (exhaust_test.go; docs/testing.md has the figures). TestEveryOrder and TestRandomOrders have the
 // messages arrive in many orders, with the gateways' commits (model_test.go). TestFoldAtAnyMoment ends generations
 // in the middle of that; in TestFoldsInterrupted folds fail, and are begun again. In TestDelta a
-// replica is stopped between any two writes. fold_test.go has the situations one by one, and rangeserver's TestFastPaxos has them at replicas.
+// replica is stopped between any two writes. TestReadersOverGenerations has transactions that read at one timestamp over many generations. fold_test.go has the situations one by one, and rangeserver's TestFastPaxos has them at replicas.
 package fastpaxos

@@ -63,6 +63,9 @@ type lab struct {
 	// bases are what the last generation of a record's range has left, and logs the versions that were added since.
 	bases map[string]*Record
 	logs  map[place]*labLog
+	// replaced are versions that bases had before, and ends what replicas knew when generations ended.
+	replaced map[string][]Value
+	ends     map[kv.ReplicaID]*Generations
 	// promised is up to when replicas of a generation have promised something to readers: the next one's floor is above it.
 	promised map[place]clock.Timestamp
 	// mute replicas take messages in, and their answers are lost.
@@ -93,7 +96,7 @@ func anyLab(seed uint64, borders ...string) *lab {
 }
 
 func newLabOf(voters int, seed uint64, borders ...string) *lab {
-	w := &lab{voters: voters, dice: rand.New(rand.NewPCG(seed, 7)), replicas: map[place]map[kv.ReplicaID]*Acceptor{}, records: map[kv.TxnID]kv.Txn{}, dead: map[kv.ReplicaID]bool{}, bases: map[string]*Record{}, logs: map[place]*labLog{},
+	w := &lab{voters: voters, dice: rand.New(rand.NewPCG(seed, 7)), replicas: map[place]map[kv.ReplicaID]*Acceptor{}, records: map[kv.TxnID]kv.Txn{}, dead: map[kv.ReplicaID]bool{}, bases: map[string]*Record{}, logs: map[place]*labLog{}, replaced: map[string][]Value{}, ends: map[kv.ReplicaID]*Generations{},
 		kinds: map[Kind]int{}, gateways: map[kv.NodeID]*gateway{}, ballots: map[Ballot]bool{}, reigned: map[Ballot]bool{}, promised: map[place]clock.Timestamp{}}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -353,6 +356,18 @@ func (s *labSource) record(k keys.Key) (*Record, error) {
 func (s *labSource) at(k keys.Key, t clock.Timestamp) (Value, bool, error) {
 	v := s.base(k).Base
 	return v, v.At.LessEq(t), nil
+}
+
+func (s *labSource) first(k keys.Key) (*Record, error) { return s.w.base(k).Clone(), nil }
+
+func (s *labSource) seen(k keys.Key, t clock.Timestamp) (newest Value, err error) {
+	all := append(slices.Clone(s.w.replaced[string(k)]), s.w.base(k).Base, s.base(k).Base)
+	for _, v := range all {
+		if v.At.LessEq(t) && newest.At.Less(v.At) {
+			newest = v
+		}
+	}
+	return newest, nil
 }
 
 func (s *labSource) apart(span keys.Span) (map[string]*Record, error) {
@@ -768,6 +783,12 @@ func (w *lab) changeAt(at int, split bool) {
 		return // it is being changed
 	}
 	delete(w.replicas, placeOf(d))
+	for r, a := range sealed {
+		if w.ends[r] == nil {
+			w.ends[r] = &Generations{}
+		}
+		w.ends[r].keepOf(d, 0, d.Generation, a)
+	}
 	for _, e := range w.log(d).entries {
 		if v := w.base(e.Key); v.Base.At.Less(e.At) {
 			v = v.Clone()
@@ -820,6 +841,7 @@ func (w *lab) changeAt(at int, split bool) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for k, r := range base {
+			w.replaced[k] = append(w.replaced[k], w.base(keys.Key(k)).Base)
 			w.bases[k] = r
 		}
 		for i, n := range now {
@@ -832,7 +854,14 @@ func (w *lab) changeAt(at int, split bool) {
 			w.replicas[placeOf(n)] = map[kv.ReplicaID]*Acceptor{}
 			for r := kv.ReplicaID(1); r <= kv.ReplicaID(w.voters); r++ {
 				a := labAcceptor(n)
-				a.floor = floor
+				a.floor, a.settled, a.from = floor, floor, floor
+				if w.mistake != "nothing is kept" {
+					me, _ := n.Replica(kv.NodeID(r))
+					w.ends[r].resume(n, me, n.Generation, a)
+				}
+				if w.mistake == "retained states are lost" {
+					a.retained = nil
+				}
 				w.acceptors(n)[r] = a
 			}
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 // acceptors are driven by package acceptor.
-func acceptors(o *ProtocolOptions, marks *Marks) *acceptor.Protocol[*Acceptor, Request, Reply, Write] {
+func acceptors(o *ProtocolOptions, marks *Marks, ends *Generations) *acceptor.Protocol[*Acceptor, Request, Reply, Write] {
 	return &acceptor.Protocol[*Acceptor, Request, Reply, Write]{
 		Name: "fastpaxos",
 		New: func(g *rangeserver.Range, generation uint64, delta []Write, last core.Ticket) *Acceptor {
@@ -26,11 +26,14 @@ func acceptors(o *ProtocolOptions, marks *Marks) *acceptor.Protocol[*Acceptor, R
 			a.floor, a.generation = g.Generation().Floor, generation
 			a.reads = g.Reads
 			a.low, a.from, a.marks = g.StartedAt(), g.StartedAt().Forward(a.floor), marks
+			a.settled = a.floor
 			a.news = o.News.of(g.Desc().ID)
 			a.Restore(delta)
 			a.begin(g.Engine(), g.Desc().Span())
+			ends.begin(g, generation, a)
 			return a
 		},
+		Ended: ends.keep,
 		Load: func(a *Acceptor, src *acceptor.Base, k keys.Key) error {
 			r, err := a.base(src, src.Rows, k)
 			if err == nil {
@@ -83,6 +86,7 @@ func acceptors(o *ProtocolOptions, marks *Marks) *acceptor.Protocol[*Acceptor, R
 		Size:   (*Acceptor).holds,
 		Tend: func(g *rangeserver.Range, a *Acceptor) error {
 			a.leads, a.overdue = g.Leads(), nil
+			ends.expire(g.Host().Clock.Monotonic())
 			if a.crowded {
 				g.Holds(a.holds())
 			}
@@ -205,17 +209,27 @@ type participant struct {
 	*acceptor.Participant[*Acceptor, Request, Reply, Write]
 	g    *rangeserver.Range
 	news *News
+	ends *Generations
 }
 
 // Opened implements rangeserver.Participant.
 func (p participant) Opened(d *kv.RangeDescriptor) {
 	p.news.join(d, p.g.Self().Node, nil)
 	p.Participant.Opened(d)
+	p.begin(d.Generation)
+}
+
+// begin makes the acceptor of a generation, if another one's has ended here: the next one is to have it, though nobody asks for anything in this one.
+func (p participant) begin(generation uint64) {
+	if !p.ends.empty() {
+		_ = p.With(generation, func(*Acceptor) error { return nil })
+	}
 }
 
 // Close implements rangeserver.Participant.
 func (p participant) Close(err error) {
 	p.news.leave(p.g.Desc().ID, p)
+	p.ends.forget(p.g.Desc().ID)
 	p.Participant.Close(err)
 }
 
@@ -390,6 +404,9 @@ func onBase(src *mvcc.Reader, k keys.Key, s *side) (*Record, error) {
 	if s != nil {
 		r = r.Clone()
 		r.learn(&Record{Base: base}) // the base may have gone on (fastpaxos.FP42)
+		if s.Base.At.Less(base.At) && len(s.Added)+len(s.Votes) > 0 {
+			r.kept = &kept{lost: base.At} // states between are not known here
+		}
 	}
 	if r.Base.At == base.At || s == nil {
 		r.Base = base

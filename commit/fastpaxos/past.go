@@ -154,10 +154,11 @@ func (r *Record) dropEras(upTo clock.Timestamp) {
 // keepFrom says from when on earlier states are kept: for eraTime, and for all transactions that read.
 func (a *Acceptor) keepFrom(now clock.Timestamp) {
 	from := now.Add(-eraTime)
-	if a.reads != nil && a.eras <= erasMost {
+	if a.reads != nil && a.eras+a.retainedStates() <= erasMost {
 		from = from.Backward(a.reads(now))
 	}
 	a.from = a.from.Forward(from)
+	a.dropRetained()
 }
 
 // PastRow is what a replica knows of a row at a timestamp.
@@ -240,6 +241,10 @@ type source interface {
 	scan(span keys.Span, q *Look) (rows []kv.KeyValue, resume *keys.Span, err error)
 	// apart are the records of a span that may differ from the rows.
 	apart(span keys.Span) (map[string]*Record, error)
+	// first is the state of a record with which the generation has begun, if that is more than a row, nil otherwise.
+	first(k keys.Key) (*Record, error)
+	// seen is the newest version of a row that the base has up to a timestamp. Versions between those of the base may be missing, and a deletion is as no version.
+	seen(k keys.Key, t clock.Timestamp) (Value, error)
 }
 
 // lookBack reads rows at a timestamp, and promises to accept nothing at or below it in what it has read (fastpaxos.FP60). The range has the span within.
@@ -248,15 +253,28 @@ func (a *Acceptor) lookBack(src source, q *Look, within keys.Span) (out Looked, 
 		// Versions between those that the base has may have been dropped.
 		return Looked{Old: true, Since: a.from}, nil
 	}
-	termed := q.termed(a.term)
+	out.Settled = a.isSettled(q.At)
+	termed := !out.Settled && q.termed(a.term)
 	if termed {
 		out.Term = a.term
 	}
-	add := func(k keys.Key, r *Record) {
-		p, newer := r.past(k, q, a.term)
+	add := func(k keys.Key, r *Record) error {
+		var p PastRow
+		var newer clock.Timestamp
+		if !out.Settled {
+			p, newer = r.past(k, q, a.term)
+		} else if p, newer, err = a.settledPast(src, k, r, q); err != nil {
+			return err
+		}
 		out.Newer = out.Newer.Forward(newer)
 		if p.Old || p.Busy || !p.Record.Base.At.IsZero() || len(p.Record.Added)+len(p.Record.Votes) > 0 {
 			out.Past = append(out.Past, p)
+		}
+		return nil
+	}
+	promised := func(read keys.Span) {
+		if !out.Settled {
+			a.marks.add(q, read)
 		}
 	}
 	if q.Keys != nil {
@@ -267,8 +285,10 @@ func (a *Acceptor) lookBack(src source, q *Look, within keys.Span) (out Looked, 
 					return out, err
 				}
 			}
-			if r != nil {
-				add(k, r)
+			if r != nil || out.Settled {
+				if err = add(k, r); err != nil {
+					return out, err
+				}
 				continue
 			}
 			v, ok, err := src.at(k, q.At)
@@ -279,7 +299,7 @@ func (a *Acceptor) lookBack(src source, q *Look, within keys.Span) (out Looked, 
 				out.Past = append(out.Past, PastRow{Key: k, Record: Record{Base: v}, Old: !ok, Busy: termed})
 			}
 		}
-		a.marks.add(q, keys.Span{})
+		promised(keys.Span{})
 		return out, nil
 	}
 	all := q.Span
@@ -293,6 +313,14 @@ func (a *Acceptor) lookBack(src source, q *Look, within keys.Span) (out Looked, 
 	known, err := src.apart(all)
 	if err != nil {
 		return out, err
+	}
+	alone := map[string]bool{} // keys of which only an earlier generation has left something
+	if out.Settled {
+		a.retainedIn(all, q.At, func(k string) {
+			if known[k] == nil {
+				alone[k] = true
+			}
+		})
 	}
 	rows, resume, err := src.scan(all, q)
 	if err != nil {
@@ -316,13 +344,22 @@ func (a *Acceptor) lookBack(src source, q *Look, within keys.Span) (out Looked, 
 		}
 	}
 	for i := range rows {
-		if v := &rows[i]; known[string(v.Key)] == nil {
+		if v := &rows[i]; known[string(v.Key)] == nil && !alone[string(v.Key)] {
 			out.Past = append(out.Past, PastRow{Key: v.Key, Record: Record{Base: Value{At: v.Timestamp, Data: v.Value}}, Busy: termed})
 		}
 	}
 	for k, r := range known {
 		if part.Contains(keys.Key(k)) {
-			add(keys.Key(k), r)
+			if err := add(keys.Key(k), r); err != nil {
+				return out, err
+			}
+		}
+	}
+	for k := range alone {
+		if part.Contains(keys.Key(k)) {
+			if err := add(keys.Key(k), nil); err != nil {
+				return out, err
+			}
 		}
 	}
 	slices.SortFunc(out.Past, func(x, y PastRow) int {
@@ -340,7 +377,7 @@ func (a *Acceptor) lookBack(src source, q *Look, within keys.Span) (out Looked, 
 		}
 		out.Past = out.Past[:n]
 	}
-	a.marks.add(q, part)
+	promised(part)
 	return out, nil
 }
 
@@ -389,6 +426,34 @@ func (s *replicated) scan(span keys.Span, q *Look) ([]kv.KeyValue, *keys.Span, e
 	res, err := s.r.Scan(span.Start, span.End, &mvcc.ScanOptions{Reverse: q.Reverse, MaxKeys: q.Max, TargetBytes: q.Bytes,
 		ReadOptions: mvcc.ReadOptions{Timestamp: q.At, NoLocks: true}})
 	return res.Rows, res.Resume, err
+}
+
+func (s *replicated) first(k keys.Key) (*Record, error) {
+	if !s.a.maybeSide(k) {
+		return nil, nil
+	}
+	beside, err := readSide(s.src, k)
+	if err != nil || beside == nil {
+		return nil, err
+	}
+	if !beside.Base.At.IsZero() {
+		v, err := s.seen(k, beside.Base.At)
+		if err != nil {
+			return nil, err
+		}
+		if v.At == beside.Base.At {
+			beside.Base = v
+		}
+	}
+	return &beside.Record, nil
+}
+
+func (s *replicated) seen(k keys.Key, t clock.Timestamp) (v Value, err error) {
+	rows, _, err := s.scan(keys.Span{Start: k, End: k.Next()}, &Look{At: t})
+	if err != nil || len(rows) == 0 {
+		return v, err
+	}
+	return Value{At: rows[0].Timestamp, Data: rows[0].Value}, nil
 }
 
 func (s *replicated) apart(span keys.Span) (map[string]*Record, error) {

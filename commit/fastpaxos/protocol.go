@@ -31,12 +31,14 @@ type ProtocolOptions struct {
 
 // New is the protocol as a node's registry has it.
 func New(o ProtocolOptions) rangeserver.Protocol {
-	p := acceptors(&o, &Marks{})
+	ends := &Generations{}
+	p := acceptors(&o, &Marks{}, ends)
 	return rangeserver.Protocol{
 		Name: "fast_paxos",
 		New: func(g *rangeserver.Range) rangeserver.Participant {
-			made := participant{acceptor.New(p, g), g, o.News}
+			made := participant{acceptor.New(p, g), g, o.News, ends}
 			o.News.join(g.Desc(), g.Self().Node, made)
+			made.begin(g.Desc().Generation)
 			return made
 		},
 		Fold:   func(_ context.Context, f *rangeserver.Folding) error { return foldRange(o.Columns, f) },

@@ -63,6 +63,8 @@ type Looked struct {
 	Stale []StaleRow
 	// Heard is the latest timestamp of an option that the replica's store has heard of, in any range, of an answer about rows at a timestamp (fastpaxos.FP87).
 	Heard clock.Timestamp
+	// Settled says of a read at a timestamp that no replica of the generation accepts anything at or below that any more: a classic quorum of answers is enough (fastpaxos.FP96).
+	Settled bool
 }
 
 // StaleRow is a row that may be older than the other ones of an answer.
@@ -312,7 +314,7 @@ func (l *Looked) Append(b []byte) []byte {
 		b, at = wire.Begin(b, 14)
 		b = wire.End(l.Stale[i].append(b), at)
 	}
-	return wire.Timestamp(b, 16, l.Heard)
+	return wire.Bool(wire.Timestamp(b, 16, l.Heard), 18, l.Settled)
 }
 
 func (o *Outstanding) append(b []byte) []byte {
@@ -362,6 +364,8 @@ func readLooked(r *wire.Reader, l *Looked) {
 			readStaleRow(r, wire.Grow(r, &l.Stale))
 		case 16:
 			l.Heard = r.Timestamp()
+		case 18:
+			l.Settled = r.Bool()
 		default:
 			r.Skip()
 		}

@@ -31,8 +31,9 @@ type reading struct {
 	q      *Look
 	in     place
 	quorum Quorums
-	// heard are replicas that have promised, refused those that have not.
+	// heard are replicas that have promised, refused those that have not. settled says that no promise is needed (fastpaxos.FP96).
 	heard, refused int
+	settled        bool
 	// termed have promised a term whose master has not promised, of a span; term is the latest of these.
 	termed       int
 	term         Ballot
@@ -64,6 +65,14 @@ func (q *Look) start() keys.Key {
 }
 
 func newReading(q *Look) *reading { return &reading{q: q} }
+
+// need is how many answers are enough for a record that no master has been asked about.
+func (m *reading) need() int {
+	if m.settled {
+		return m.quorum.Classic
+	}
+	return m.quorum.Reading()
+}
 
 // begin begins anew in a generation.
 func (m *reading) begin(d *kv.RangeDescriptor) {
@@ -102,6 +111,7 @@ func (m *reading) take(l *Looked) {
 		}
 	}
 	m.heard++
+	m.settled = m.settled || l.Settled
 	if l.Resume != nil && m.q.Keys == nil {
 		if m.q.Reverse && m.covered.Start.Less(l.Resume.End) {
 			m.covered.Start = l.Resume.End
@@ -153,9 +163,9 @@ func (m *reading) unread(closed map[string]bool) (old, busy, unsure []keys.Key) 
 		}
 		silent := m.heard - r.present // they know of no version and no option
 		switch {
-		case closed[k] && silent+r.rested+r.busy < m.quorum.Classic || silent+r.rested+r.busy < m.quorum.Reading() && !closed[k]:
+		case closed[k] && silent+r.rested+r.busy < m.quorum.Classic || silent+r.rested+r.busy < m.need() && !closed[k]:
 			old = append(old, r.key)
-		case !closed[k] && silent+r.rested < m.quorum.Reading():
+		case !closed[k] && silent+r.rested < m.need():
 			busy = append(busy, r.key)
 		case m.q.Keys == nil && silent > 0:
 			unsure = append(unsure, r.key)
@@ -168,8 +178,8 @@ func (m *reading) unread(closed map[string]bool) (old, busy, unsure []keys.Key) 
 func (c *Client) lookBack(ctx context.Context, q *Look, front *frontier) (m *reading, err error) {
 	if front != nil {
 		before := q
-		for {
-			info, err := c.o.Sender.Range(ctx, before.start(), false)
+		for again := false; ; again = true {
+			info, err := c.o.Sender.Range(ctx, before.start(), again)
 			if err != nil {
 				return nil, err
 			}
@@ -182,7 +192,7 @@ func (c *Client) lookBack(ctx context.Context, q *Look, front *frontier) (m *rea
 				front.note(m)
 				return m, nil
 			}
-			if front = (&frontier{}); ctx.Err() != nil { // it has other voters than was thought
+			if ctx.Err() != nil { // it may have other voters than was thought: it has changed meanwhile
 				return nil, ctx.Err()
 			}
 		}
@@ -218,7 +228,7 @@ func (c *Client) lookBack(ctx context.Context, q *Look, front *frontier) (m *rea
 			if m.termed > m.quorum.Replicas-m.quorum.Reading() && (mayAsk || q.Keys == nil) {
 				return false
 			}
-			if m.heard < m.quorum.Classic || m.heard < m.quorum.Reading() && len(closed) == 0 {
+			if m.heard < m.quorum.Classic || m.heard < m.need() && len(closed) == 0 {
 				return true
 			}
 			var old []keys.Key
@@ -245,7 +255,7 @@ func (c *Client) lookBack(ctx context.Context, q *Look, front *frontier) (m *rea
 		}
 		if !enough && m.in != (place{}) && ctx.Err() == nil {
 			switch {
-			case m.heard >= m.quorum.Reading(), m.heard+m.refused >= m.quorum.Replicas, m.refused > m.quorum.Replicas-m.quorum.Classic:
+			case m.heard >= m.need(), m.heard+m.refused >= m.quorum.Replicas, m.refused > m.quorum.Replicas-m.quorum.Classic:
 				return nil, &oldError{q.At, m.since.Forward(q.At.Next())}
 			case q.Keys != nil && m.heard >= m.quorum.Classic && len(closed) < len(q.Keys):
 				busy = q.Keys // masters need fewer replicas

@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"meridian/keys"
+	"meridian/kv"
 	"meridian/workload/anomalies"
 )
 
@@ -235,7 +237,7 @@ func TestFastPaxosPredictsLevels(t *testing.T) {
 	})
 }
 
-// TestFastPaxosReaderLoses: a transaction that only reads does not fail because rows were written since it began, now or minutes ago; it fails when a range has changed that it has yet to read, and is told why.
+// TestFastPaxosReaderLoses: a transaction that only reads does not fail because rows were written since it began, now or minutes ago; also after a split; it fails when ranges were merged that it has yet to read, and is told why.
 func TestFastPaxosReaderLoses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -254,8 +256,9 @@ func TestFastPaxosReaderLoses(t *testing.T) {
 		}{
 			{"within the uncertainty interval", 0, "", "", ""},
 			{"after two minutes", 2 * time.Minute, "", "", ""},
-			{"after a split", 0, "ALTER TABLE stock SPLIT AT VALUES (8)", "could not read at the transaction's timestamp any more",
-				"Tables with the commit protocol fast_paxos can be read at a transaction's timestamp until one of their ranges changes, as by a split or a move."},
+			{"after a split", 0, "ALTER TABLE stock SPLIT AT VALUES (8)", "", ""},
+			{"after a merge", 0, "ALTER TABLE stock UNSPLIT AT VALUES (8)", "could not read at the transaction's timestamp any more",
+				"Tables with the commit protocol fast_paxos can be read at a transaction's timestamp until their ranges are merged, get another protocol, or have most of their replicas moved."},
 		} {
 			exec(t, reader, "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY")
 			ask[int](t, reader, "SELECT n FROM stock WHERE id = 7")
@@ -266,10 +269,15 @@ func TestFastPaxosReaderLoses(t *testing.T) {
 			if x.then != "" {
 				exec(t, writer, x.then)
 			}
+			if x.message != "" {
+				if err := admin(c, 0, &kv.AdminMergeRequest{Key: keys.IndexPrefix(tableIDOf(t, writer, "stock"), uint32(1))}); err != nil {
+					t.Error(err)
+				}
+			}
 			_, err := reader.Exec(context.Background(), "SELECT n FROM stock WHERE id = 8")
-			if x.then == "" && err != nil {
+			if x.message == "" && err != nil {
 				t.Errorf("%s: %v", x.name, err)
-			} else if x.then != "" {
+			} else if x.message != "" {
 				wantCode(t, err, "40001")
 			}
 			var e *pgconn.PgError

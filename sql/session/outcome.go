@@ -176,7 +176,7 @@ func conflictDetail(err error) string {
 // readDetail says why what a transaction has read, or would read, at its timestamp is of no use.
 func readDetail(e *txn.ReadError) string {
 	if e.Forgotten {
-		return fmt.Sprintf("Tables with the commit protocol %s can be read at a transaction's timestamp until one of their ranges changes, as by a split or a move.", e.Protocol)
+		return fmt.Sprintf("Tables with the commit protocol %s can be read at a transaction's timestamp until their ranges are merged, get another protocol, or have most of their replicas moved.", e.Protocol)
 	}
 	return "A row that the transaction has read was written by another transaction since."
 }
