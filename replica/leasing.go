@@ -399,7 +399,7 @@ func (r *Replica) nextLease(prev *leaseState, self kv.ReplicaDescriptor, now clo
 		// lease.RL7 (I5): another incarnation is another lease: whoever takes the lease because the earlier one is over is told that it is not the current one.
 		l.Kind, l.Incarnation = lease.Supported, r.o.Support.Incarnation()
 		if extends && prev.Kind == lease.Supported && prev.Incarnation == l.Incarnation {
-			l.Sequence, l.Start = prev.Sequence, prev.Start
+			l.Sequence, l.Start, l.Expiration = prev.Sequence, prev.Start, prev.Expiration // all replicas refuse an extension with less (mayFollow)
 		}
 		return l
 	}
