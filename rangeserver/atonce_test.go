@@ -131,8 +131,8 @@ func TestLeaseAtOnce(t *testing.T) {
 	}
 }
 
-// TestLeasesOfFalseElections: leaders are replaced though their nodes live, are cut off in part or altogether, or lose their power, at random moments. Whoever leads takes no lease before the one
-// before is over (lease.RL7), as soon as it may: what is served under a lease lies after all that was served under earlier ones (I5).
+// TestLeasesOfFalseElections: leaders are replaced though their nodes live, are cut off in part or altogether, or lose their power, at random moments. A leader takes no lease before the one
+// before is over (lease.RL7): what is served under a lease lies after all that was served under earlier ones (I5).
 func TestLeasesOfFalseElections(t *testing.T) {
 	seeds := 4
 	if testing.Short() {
