@@ -27,15 +27,23 @@ func TestChaos(t *testing.T) {
 		seeds = n
 	}
 	for seed := range seeds {
-		t.Run(strconv.Itoa(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { chaos(t, uint64(seed)) })
-		})
+		for _, supported := range []bool{false, true} {
+			name := strconv.Itoa(seed)
+			if supported {
+				name += " supported"
+			}
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { chaos(t, uint64(seed), supported) })
+			})
+		}
 	}
 }
 
-func chaos(t *testing.T, seed uint64) {
+func chaos(t *testing.T, seed uint64, supported bool) {
 	rng := rand.New(rand.NewPCG(seed, 7))
-	c := three(t)
+	c := newCluster(t, 3)
+	c.supported = supported
+	c.threefold()
 	defer c.stop()
 	for _, n := range c.nodes {
 		n.machine.Clock.SetOffset(time.Duration(rng.Int64N(400)-200) * time.Millisecond)

@@ -22,6 +22,7 @@ import (
 	"meridian/sim"
 	"meridian/storage/engine"
 	"meridian/storage/mvcc"
+	"meridian/support"
 	"meridian/transport"
 )
 
@@ -42,6 +43,7 @@ type cluster struct {
 	zones        []string                                // of the nodes, as localities
 	configs      rangeserver.ZoneSource                  // nil: placement's default everywhere
 	counting     chan struct{}                           // held by Increment
+	supported    bool                                    // leases are Supported
 
 	mu     sync.Mutex
 	served []service
@@ -53,6 +55,8 @@ type service struct {
 	seq  uint64
 	at   clock.Timestamp
 	node kv.NodeID
+	// process is the number of the node's start.
+	process uint64
 }
 
 type node struct {
@@ -73,6 +77,8 @@ type node struct {
 	ignorant     bool     // the node's binary does not have the toy protocol
 
 	incarnation uint64
+	starts      uint64
+	support     *support.Support // nil: there are no Supported leases
 	sender      rangeserver.Sender
 	slow        time.Duration // how long a sync takes
 }
@@ -246,8 +252,21 @@ func (n *node) start(bootstrap bool) {
 	n.incarnation = lv.records[n.id].incarnation
 	lv.mu.Unlock()
 	n.host.Group.Go(n.heartbeat)
+	var supports lease.Support
+	if n.starts++; n.c.supported {
+		n.support, err = support.New(support.Options{Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.net, Active: func() bool { return true },
+			OnFatal: func(err error) { t.Logf("n%d: support: %v", n.id, err) }})
+		check(t, err)
+		n.support.Begin(n.id, n.starts, func() (ids []kv.NodeID) {
+			for _, e := range (view{n}).Nodes() {
+				ids = append(ids, e.Node)
+			}
+			return ids
+		})
+		supports = n.support
+	}
 	n.store, err = rangeserver.Open(rangeserver.Options{
-		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.net, Liveness: nodeLiveness{n.c.liveness, n},
+		Host: n.host, Clock: n.clock, Engine: n.engine, Network: n.net, Liveness: nodeLiveness{n.c.liveness, n}, Support: supports,
 		NodeID: n.id, StoreID: kv.StoreID(n.id), DB: database{n.c}, Sender: n.sender,
 		Leader: func(r *replica.Replica, _ any) rangeserver.Leader {
 			p := &participant{n: n, r: r, turn: make(chan struct{}, 1)}
@@ -306,13 +325,12 @@ type participant struct {
 }
 
 func (p *participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
-	now := p.n.clock.Now()
-	seq, ok := p.r.CheckLease(now)
+	if _, err := p.r.EnsureLease(ctx, p.n.clock.Now()); err != nil {
+		return nil, err
+	}
+	seq, now, ok := p.covered()
 	if !ok {
-		var err error
-		if seq, err = p.r.EnsureLease(ctx, now); err != nil {
-			return nil, err
-		}
+		return nil, &kv.NotLeaseholderError{Range: p.r.RangeID()}
 	}
 	resp := &kv.BatchResponse{}
 	if get, ok := b.Requests[0].(*kv.GetRequest); ok {
@@ -335,8 +353,7 @@ func (p *participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse,
 		return nil, ctx.Err()
 	}
 	free := func() { <-p.turn }
-	now = p.n.clock.Now()
-	if seq, ok = p.r.CheckLease(now); !ok {
+	if seq, now, ok = p.covered(); !ok {
 		free()
 		return nil, &kv.NotLeaseholderError{Range: p.r.RangeID()}
 	}
@@ -381,6 +398,14 @@ func (p *participant) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse,
 		return nil, err
 	}
 	return resp, nil
+}
+
+// covered is a timestamp that the lease covers, its clock's or the lease's start, which may lie ahead of that.
+func (p *participant) covered() (seq uint64, at clock.Timestamp, ok bool) {
+	l, _ := p.r.Lease()
+	at = p.n.clock.Now().Forward(l.Start)
+	seq, ok = p.r.CheckLease(at)
+	return seq, at, ok && seq == l.Sequence
 }
 
 func (p *participant) Advance(ctx context.Context, step *replica.Step) error {
@@ -444,7 +469,7 @@ func (p *participant) Drain(ctx context.Context) error {
 
 func (c *cluster) serve(r kv.RangeID, seq uint64, at clock.Timestamp, n kv.NodeID) {
 	c.mu.Lock()
-	c.served = append(c.served, service{r, seq, at, n})
+	c.served = append(c.served, service{r, seq, at, n, c.nodes[n-1].starts})
 	c.mu.Unlock()
 }
 

@@ -64,7 +64,7 @@
 //	replica.R11 (I1): A replica's promises of a generation are removed with the change that begins a later one, whether it comes by a
 //	    command or by a raft snapshot, and not before: a raft snapshot of the same generation leaves them.
 //
-// replica.R13 is about the commits that a range remembers, see commits.go. Of two voters that campaign at the same time one yields, so that one is elected: replica.R7, see elect.go. lease.RL1 to lease.RL3 are
+// replica.R13 is about the commits that a range remembers, see commits.go, and replica.R14 about the first message of a new leader, see adjoin. Of two voters that campaign at the same time one yields, so that one is elected: replica.R7, see elect.go. lease.RL1 to lease.RL3 are
 // about leases (I5), see package lease; closedts.CT1 to closedts.CT4 about closed timestamps (I6), see package closedts and closed.go.
 //
 // # The life of a split

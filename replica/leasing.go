@@ -6,6 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"go.etcd.io/raft/v3/raftpb"
+
 	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
@@ -312,7 +314,7 @@ func (r *Replica) startAcquiring() (<-chan struct{}, error) {
 	prev := *r.leaseNow.Load()
 	r.acquiring = done
 	ok := r.o.Host.Group.Go(func(ctx context.Context) {
-		ctx, cancel := r.o.Host.Clock.WithTimeout(ctx, 10*time.Second)
+		ctx, cancel := r.o.Host.Clock.WithTimeout(ctx, acquirePatience)
 		defer cancel()
 		err := r.requestLease(ctx, prev)
 		r.hold()
@@ -383,6 +385,51 @@ func (r *Replica) requestLease(ctx context.Context, prev leaseState) error {
 	return r.proposeInternal(ctx, c)
 }
 
+// takeAtOnce proposes the lease of a replica that has just been elected, whose new entries are fresh, after a Supported lease of another node that is over. The result is nil if it can't: the lease is
+// taken by startAcquiring then, which waits for what is missing. The entry is to be sent with the leader's first one (adjoin); it is nil if raft has not put it behind that.
+func (r *Replica) takeAtOnce(prev *leaseState, fresh []*raftpb.Entry) (p *proposal, entry *raftpb.Entry) {
+	self, ok := r.replicaOf(r.replicaID)
+	if r.acquiring != nil || !ok || !mayHold(self) || prev.Kind != lease.Supported || prev.held || !r.supports() {
+		return nil, nil
+	}
+	end, over := r.o.Support.Over(r.desc.Load(), prev.Holder.Node, prev.Incarnation) // lease.RL7
+	if !over {
+		return nil, nil
+	}
+	next := r.nextLease(prev, self, r.o.Clock.Now().Forward(end.Next()))
+	if next.Kind != lease.Supported {
+		return nil, nil
+	}
+	next.Expiration = end
+	c, p := &Command{lease: &next, prevLease: prev.Sequence}, &proposal{done: make(chan error, 1)}
+	r.o.Metrics.LeaseRequests.Add(1)
+	if r.propose(c, p) != nil {
+		return nil, nil
+	}
+	done := make(chan struct{})
+	r.acquiring = done
+	if !r.o.Host.Group.Go(func(ctx context.Context) {
+		ctx, cancel := r.o.Host.Clock.WithTimeout(ctx, acquirePatience)
+		defer cancel()
+		err := r.await(ctx, c, p)
+		r.hold()
+		r.acquiring, r.acquired = nil, err
+		r.release()
+		close(done)
+	}) {
+		r.acquiring = nil
+		close(done)
+		return p, nil
+	}
+	if n := len(fresh); n > 0 && p.tick == r.ticks { // raft has taken it
+		if first := fresh[n-1]; len(first.Data) == 0 && first.GetTerm() == r.raft.BasicStatus().GetTerm() {
+			r.o.Metrics.LeasesAtOnce.Add(1)
+			entry = newEntry(raftpb.EntryNormal, first.GetTerm(), first.GetIndex()+1, p.data)
+		}
+	}
+	return p, entry
+}
+
 // nextLease makes the lease by which this replica follows prev.
 func (r *Replica) nextLease(prev *leaseState, self kv.ReplicaDescriptor, now clock.Timestamp) lease.Lease {
 	l := lease.Lease{Holder: self, Start: now, ProposedAt: now, Sequence: prev.Sequence + 1}
@@ -399,7 +446,7 @@ func (r *Replica) nextLease(prev *leaseState, self kv.ReplicaDescriptor, now clo
 		// lease.RL7 (I5): another incarnation is another lease: whoever takes the lease because the earlier one is over is told that it is not the current one.
 		l.Kind, l.Incarnation = lease.Supported, r.o.Support.Incarnation()
 		if extends && prev.Kind == lease.Supported && prev.Incarnation == l.Incarnation {
-			l.Sequence, l.Start = prev.Sequence, prev.Start
+			l.Sequence, l.Start, l.Expiration = prev.Sequence, prev.Start, prev.Expiration // all replicas refuse an extension with less (mayFollow)
 		}
 		return l
 	}
@@ -501,6 +548,9 @@ func (r *Replica) proposeInternal(ctx context.Context, c *Command) error {
 	r.finish(a)
 	return r.await(ctx, c, p)
 }
+
+// acquirePatience is how long a request for a lease may take.
+const acquirePatience = 10 * time.Second
 
 // withdrawPatience is how long a leader waits for the others to withdraw from a leaseholder before it tries again.
 const withdrawPatience = 2 * time.Second

@@ -12,6 +12,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/replica/lease"
+	"meridian/support"
 )
 
 // stopped is a clock that shows one time.
@@ -20,7 +21,8 @@ type stopped struct {
 	now time.Time
 }
 
-func (s *stopped) Now() time.Time { return s.now }
+func (s *stopped) Now() time.Time           { return s.now }
+func (s *stopped) Monotonic() time.Duration { return s.now.Sub(time.Unix(0, 0)) }
 
 // ownLiveness is a node's record of itself.
 type ownLiveness struct {
@@ -131,26 +133,50 @@ func TestLeaseOfBefore(t *testing.T) {
 	}
 }
 
+// ownSupport is that of a node with incarnation 3, which all others support.
+type ownSupport struct {
+	lease.Support
+	end clock.Timestamp
+}
+
+func (s ownSupport) Incarnation() uint64 { return 3 }
+func (s ownSupport) Earlier(uint64) bool { return false }
+func (s ownSupport) Held(*kv.RangeDescriptor, uint64) (time.Duration, clock.Timestamp) {
+	return time.Hour, s.end
+}
+
 // TestAhead: a lease says how far ahead of its end its holder may serve when it is asked to, by an extension. A lease that follows without
 // having been given starts above that, whether or not its request knew (lease.RL5).
 func TestAhead(t *testing.T) {
 	at := func(d time.Duration) clock.Timestamp { return clock.Timestamp{Wall: int64(d)} }
 	me, other := kv.ReplicaDescriptor{Node: 1, Replica: 1}, kv.ReplicaDescriptor{Node: 2, Replica: 2}
 	now := at(50 * time.Second)
-	for _, kind := range []lease.Kind{lease.Expiration, lease.Liveness} {
+	for _, x := range []struct {
+		kind   lease.Kind
+		before clock.Timestamp // the Expiration of a Supported lease
+	}{{lease.Expiration, at(0)}, {lease.Liveness, at(0)}, {lease.Supported, at(0)}, {lease.Supported, lease.FromItself()}, {lease.Supported, at(4 * time.Second)}} {
+		kind := x.kind
 		own := ownLiveness{incarnation: 3, expiration: at(52 * time.Second)}
 		r := &Replica{replicaID: 1, o: &Options{Node: 1, Clock: clock.New(&stopped{now: time.Unix(50, 0)}, 500*time.Millisecond), StartedAt: at(time.Second), Liveness: &own}}
 		d := &kv.RangeDescriptor{Start: keys.SystemPrefix, Replicas: []kv.ReplicaDescriptor{me, other}}
-		cur := lease.Lease{Kind: kind, Holder: me, Sequence: 4, Start: at(5 * time.Second), ProposedAt: at(5 * time.Second)}
-		if kind == lease.Expiration {
+		cur := lease.Lease{Kind: kind, Holder: me, Sequence: 4, Start: at(5 * time.Second), ProposedAt: at(5 * time.Second), Expiration: x.before}
+		switch kind {
+		case lease.Expiration:
 			cur.Expiration = at(52 * time.Second)
-		} else {
+		case lease.Supported:
+			r.o.Support = ownSupport{end: at(52 * time.Second)}
+			fallthrough
+		default:
 			cur.Incarnation = 3
 			d.Start = keys.TablePrefix
 		}
 		r.desc.Store(d)
 		s := r.newLeaseState(cur)
-		if r.asksAhead(s, now.Add(farthest), now) {
+		reach := farthest
+		if kind == lease.Supported {
+			reach = support.Reach
+		}
+		if r.asksAhead(s, now.Add(reach), now) {
 			t.Errorf("%s is extended for what it reaches in any case", cur)
 		}
 		far := now.Add(lease.Farthest)
@@ -173,6 +199,9 @@ func TestAhead(t *testing.T) {
 		}
 		// The other node has applied cur when it asks, and next when it gets the lease.
 		taken := lease.Lease{Kind: kind, Holder: other, Sequence: 5, Start: at(52*time.Second + 1), Expiration: at(54 * time.Second)}
+		if kind == lease.Supported {
+			taken.Expiration = at(52 * time.Second)
+		}
 		if !mayFollow(d, next, taken, 4, false) {
 			t.Fatalf("%s can't follow %s", taken, next)
 		}

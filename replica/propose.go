@@ -179,14 +179,14 @@ func (r *Replica) answer(p *proposal, err error) {
 	}
 }
 
-// reproposeAll repeats proposals that raft got at least age ticks ago, oldest first.
-func (r *Replica) reproposeAll(age int64) {
+// reproposeAll repeats proposals that raft got at least age ticks ago, oldest first, but for one; nil: all.
+func (r *Replica) reproposeAll(age int64, but *proposal) {
 	if len(r.proposals) == 0 {
 		return
 	}
 	var again []*proposal
 	for _, p := range r.proposals {
-		if r.ticks-p.tick >= age {
+		if p != but && r.ticks-p.tick >= age {
 			again = append(again, p)
 		}
 	}

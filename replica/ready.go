@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"go.etcd.io/raft/v3"
@@ -128,8 +129,9 @@ func (r *Replica) step(m *raftpb.Message) {
 func (r *Replica) process(inline bool) (mine *Append) {
 	for !r.gone.Load() && r.raft.HasReady() {
 		rd := r.raft.Ready()
+		var second *raftpb.Entry // of a leader that has just been elected
 		if rd.SoftState != nil {
-			r.leaderChanged(rd.SoftState)
+			second = r.leaderChanged(rd.SoftState, rd.Entries)
 		}
 		var apply *raftpb.Message
 		for _, m := range rd.Messages {
@@ -155,6 +157,9 @@ func (r *Replica) process(inline bool) (mine *Append) {
 			case raft.LocalApplyThread:
 				apply = m
 			default:
+				if second != nil {
+					adjoin(m, second)
+				}
 				r.send(m)
 			}
 		}
@@ -632,8 +637,9 @@ func (r *Replica) contradicted(m *Message) error {
 	return nil
 }
 
-// leaderChanged notes the leader, and repeats proposals that may have been lost with the old one.
-func (r *Replica) leaderChanged(s *raft.SoftState) {
+// leaderChanged notes the leader, and repeats proposals that may have been lost with the old one. If this replica was elected, and takes the lease at once, the result is the lease's entry, which
+// follows the new ones.
+func (r *Replica) leaderChanged(s *raft.SoftState, fresh []*raftpb.Entry) (second *raftpb.Entry) {
 	r.lazy = r.lazy[:0]
 	old := r.leader.Load()
 	r.leader.Store(s.Lead)
@@ -643,15 +649,34 @@ func (r *Replica) leaderChanged(s *raft.SoftState) {
 	}
 	r.leaderAt.Store(uint32(node))
 	if s.Lead == 0 || s.Lead == old {
-		return
+		return nil
 	}
 	if s.Lead == uint64(r.replicaID) {
 		r.o.Metrics.Elections.Add(1)
 		r.nextTry = r.ticks + retryTicks
 	}
 	r.busyAt = r.ticks
-	r.reproposeAll(0)
-	if l := r.leaseNow.Load(); s.Lead == uint64(r.replicaID) && r.supports() && !l.held && !r.good(l, r.o.Clock.Now()) {
-		_, _ = r.startAcquiring() // at once: requests wait
+	var taken *proposal
+	if l := r.leaseNow.Load(); s.Lead == uint64(r.replicaID) && r.supports() && !l.held && !r.good(l, r.o.Clock.Now()) { // requests wait
+		if taken, second = r.takeAtOnce(l, fresh); taken == nil {
+			_, _ = r.startAcquiring()
+		}
+	}
+	r.reproposeAll(0, taken)
+	return second
+}
+
+// adjoin adds the second entry of a new leader to the message by which it sends its first one. Raft knows nothing of a follower's log yet, so it would send the second when the follower has answered,
+// a round trip later.
+//
+//	replica.R14 (I1): a leader sends an entry of its own before raft does only in raft's message of the entry before it, of the same term, when raft has the entry at that index. So a follower that
+//	    takes the one takes both, and its answer is for both, as for any entries of the leader's log; one whose log is behind refuses both, and raft sends them again.
+func adjoin(m *raftpb.Message, e *raftpb.Entry) {
+	n := len(m.Entries)
+	if m.GetType() != raftpb.MsgApp || n == 0 || m.GetTerm() != e.GetTerm() {
+		return
+	}
+	if last := m.Entries[n-1]; last.GetTerm() == e.GetTerm() && last.GetIndex()+1 == e.GetIndex() {
+		m.Entries = append(slices.Clip(m.Entries), e)
 	}
 }

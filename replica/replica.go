@@ -139,11 +139,13 @@ type Options struct {
 
 // Metrics are counters of all replicas of a store.
 type Metrics struct {
-	Proposals, Reproposals, Applied, Rejected      atomic.Int64
-	LogAppends, LogSyncs                           atomic.Int64
-	SnapshotsSent, SnapshotsApplied                atomic.Int64
-	Splits, Merges, Subsumed                       atomic.Int64
-	Elections, LeaseRequests, LeaseTransfers       atomic.Int64
+	Proposals, Reproposals, Applied, Rejected atomic.Int64
+	LogAppends, LogSyncs                      atomic.Int64
+	SnapshotsSent, SnapshotsApplied           atomic.Int64
+	Splits, Merges, Subsumed                  atomic.Int64
+	Elections, LeaseRequests, LeaseTransfers  atomic.Int64
+	// LeasesAtOnce counts the requests for leases that were sent with the first entry of a new leader.
+	LeasesAtOnce                                   atomic.Int64
 	Truncations, ConfChanges, Quiesced, Awakenings atomic.Int64
 	// Stuck counts the ticks in which a replica's append had waited long for the disk.
 	Stuck atomic.Int64

@@ -56,7 +56,7 @@ func (r *Replica) Tick() bool {
 		r.succeed()
 	}
 	r.tickUnled()
-	r.reproposeAll(retryTicks)
+	r.reproposeAll(retryTicks, nil)
 	if r.stuck() != 0 {
 		r.o.Metrics.Stuck.Add(1)
 	}

@@ -258,6 +258,7 @@ func (e *emitter) ranges(s *rangeserver.Store) {
 	e.counter("leases_followed", "Leases moved to where their requests come from.", m.LeasesFollowed.Load())
 	e.counter("replicas_removed", "Replicas of this node whose data was removed after they had moved away.", m.ReplicasGCed.Load())
 	e.counter("lease_requests", "Requests for leases.", m.LeaseRequests.Load())
+	e.counter("leases_at_once", "Requests for leases that new raft leaders sent with their first entries.", m.LeasesAtOnce.Load())
 	e.counter("lease_transfers", "Leases transferred.", m.LeaseTransfers.Load())
 	e.counter("closed_timestamp_messages_sent", "Messages with closed timestamps of quiescent ranges.", m.ClosedSent.Load())
 	e.counter("closed_timestamp_messages_received", "Messages of peers with closed timestamps of quiescent ranges.", m.ClosedReceived.Load())
