@@ -257,6 +257,10 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	}
 	promised := r.Promised.later(a.term)
 	base, had := r.Base.At, a.news != nil && (kind == End || kind == Show) && r.vote(q.Option.Name) != nil
+	var votes []Vote
+	if a.news != nil && kind == Dictate {
+		votes = slices.Clone(r.Votes)
+	}
 	switch kind {
 	case Query:
 		promise = false
@@ -300,7 +304,7 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 		promise = false
 	}
 	if a.news != nil {
-		a.news.stepped(kind, q, r, base, had)
+		a.news.stepped(kind, q, r, base, votes, had)
 	}
 	if !quiet {
 		a.persist(q.Key, r, promise)

@@ -115,7 +115,13 @@ func (a *Acceptor) look(src engine.Reader, now clock.Timestamp, rows func() *mvc
 			return nil
 		}
 		if len(g.Votes) > 0 && a.news != nil {
-			if old := time.Duration(now.Wall - g.Votes[0].At.Wall); old > voteYoung {
+			oldest := g.Votes[0].At // of one that came first; another gateway's may be older
+			for i := range g.Votes[1:] {
+				if at := g.Votes[1+i].At; at.Less(oldest) {
+					oldest = at
+				}
+			}
+			if old := time.Duration(now.Wall - oldest.Wall); old > voteYoung {
 				out.Stale = append(out.Stale, StaleRow{k, old, true})
 			}
 		}
