@@ -151,7 +151,9 @@ type Acceptor struct {
 	lagging map[string]bool
 	// news is where others are told of what is heard here, nil if they are not.
 	news *rangeNews
-	fx   Effects
+	// caught counts how often the base was found to be as new as other replicas have told (fastpaxos.FP86).
+	caught uint64
+	fx     Effects
 	// writes are the last that were given as effects, whose changes are spare with the next ones.
 	writes  []Write
 	spare   [][]change
@@ -225,7 +227,7 @@ func (a *Acceptor) load(k keys.Key, base *Record) {
 
 // onBase is a record that was not loaded: what the delta has of it, on the base, which becomes a part of it.
 func (a *Acceptor) onBase(k keys.Key, base *Record) (*Record, *kept) {
-	by := &kept{base: base.Base.At, side: !base.Default()}
+	by := &kept{base: base.Base.At, side: !base.Default(), caught: a.caught}
 	r := base
 	if was := a.stored[string(k)]; was != nil {
 		r = was.Clone()

@@ -32,7 +32,8 @@ import (
 //	    counts the row as one that lacks it. A vote that rejects an option, and one that a master's proposal has replaced, do not count: the master may accept the option elsewhere. The replica tells a reader the latest such t, and the rows that lack something, or of which a vote is old. A gateway reads these freshly (fastpaxos.FP82), and all rows
 //	    where t is too long ago; unless it reaches no quorum: then it gives what there is.
 //	fastpaxos.FP86 (read committed): A store that has not heard from another one's process before, or too long ago for that one to remember, asks for all that the replicas of a range have accepted, or executed, and that is not in
-//	    their base; and takes the answer for complete when its own base is as new as theirs. Until then that one does not count for the range.
+//	    their base; and takes the answer for complete when its own base is as new as theirs. Until then that one does not count for the range. From then on each record that was loaded before is compared with the base
+//	    before it is read: a version that it has missed is in the base alone.
 
 // Chosen by us.
 const (
@@ -450,24 +451,24 @@ func (g *rangeNews) lackingIn(q *Look, now time.Duration, record func(keys.Key) 
 	return out, nil
 }
 
-// caughtUp takes the others' answers for complete for which the base here is new enough.
-func (g *rangeNews) caughtUp(src engine.Reader, applied func(engine.Reader) (uint64, error)) error {
+// caughtUp takes the others' answers for complete for which the base here is new enough, and reports whether there were any.
+func (g *rangeNews) caughtUp(src engine.Reader, applied func(engine.Reader) (uint64, error)) (some bool, err error) {
 	if !g.behind.Load() {
-		return nil
+		return false, nil
 	}
 	index, err := applied(src)
 	if err != nil {
-		return err
+		return false, err
 	}
 	g.n.mu.Lock()
 	defer g.n.mu.Unlock()
 	for _, h := range g.heard {
-		if h.needs <= index {
-			h.needs = 0
+		if h.needs > 0 && h.needs <= index {
+			h.needs, some = 0, true
 		}
 	}
 	g.count()
-	return nil
+	return some, nil
 }
 
 // newsQuestion is what another store is asked.

@@ -16,6 +16,7 @@ import (
 	"meridian/kv"
 	"meridian/sim"
 	"meridian/storage/engine"
+	"meridian/storage/mvcc"
 )
 
 // newsWorld is replicas of one range and what they have of some options, as a naive model: which replica accepted which option when, and which options the log has, up to which index
@@ -118,7 +119,7 @@ func (x *newsNode) start() {
 // check compares what a replica says with the model (fastpaxos.FP85): it has each option that a classic quorum had accepted by the time that it names, or counts its row as one that lacks it.
 func (x *newsNode) check(quorum int) (claims bool, err error) {
 	g := x.n.of(1)
-	if err := g.caughtUp(nil, func(engine.Reader) (uint64, error) { return uint64(x.applied), nil }); err != nil {
+	if _, err := g.caughtUp(nil, func(engine.Reader) (uint64, error) { return uint64(x.applied), nil }); err != nil {
 		return false, err
 	}
 	at := time.Duration(g.at.Load())
@@ -306,5 +307,60 @@ func TestNewsOfMasters(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestNewsOfTheBase: a replica whose process began anew has a record in memory that lacks a version, of which it hears by its base alone: by the log that it catches up with, up to where another one has told all. Reads have
+// that version as soon as the answer is said to be young (fastpaxos.FP86).
+func TestNewsOfTheBase(t *testing.T) {
+	for _, span := range []bool{false, true} {
+		for _, cached := range []bool{false, true} { // as a row of the base that was read a moment ago, and not as a record
+			s := newStore(t)
+			s.desc.Start, s.desc.End = rowKey("a"), rowKey("z")
+			k := rowKey("k")
+			s.row("k", "old", 1)
+			n := NewNews(NewsOptions{Host: &host.Host{Clock: sim.NewClock()}})
+			n.running = true
+			d := &s.desc
+			d.Replicas = []kv.ReplicaDescriptor{{Node: 1, Replica: 1, Type: kv.Voter}, {Node: 2, Replica: 2, Type: kv.Voter}, {Node: 3, Replica: 3, Type: kv.Voter}}
+			a := NewAcceptor(QuorumsOf(3), plain{}, nil, 0)
+			n.join(d, 1, labTeller{a, d.ID})
+			a.news = n.of(d.ID)
+			a.begin(s.e, d.Span())
+			read := func() string {
+				rd := mvcc.NewReader(s.e)
+				defer rd.Close()
+				q := &Look{Keys: []keys.Key{k}}
+				if span {
+					q = &Look{Span: d.Span()}
+				}
+				if err := a.catchUp(s.e, func(engine.Reader) (uint64, error) { return 10, nil }); err != nil {
+					t.Fatal(err)
+				}
+				l, err := a.look(s.e, wall(now), func() *mvcc.Reader { return rd }, d, q)
+				if err != nil || len(l.Rows) != 1 {
+					t.Fatal(l.Rows, err)
+				}
+				return string(l.Rows[0].Value)
+			}
+			if !cached {
+				base, err := Base(s.e, k)
+				if err != nil {
+					t.Fatal(err)
+				}
+				a.Load(k, base)
+			}
+			if v := read(); v != "old" {
+				t.Errorf("it reads %q at first", v)
+			}
+			s.row("k", "new", 2) // it applies the log
+			n.mu.Lock()
+			a.news.heard[2] = &heardOf{complete: true, needs: 10, at: time.Hour}
+			a.news.count()
+			n.mu.Unlock()
+			if v := read(); v != "new" || a.news.at.Load() == 0 {
+				t.Errorf("span=%v cached=%v: it reads %q, and has heard all until %v", span, cached, v, time.Duration(a.news.at.Load()))
+			}
+		}
 	}
 }

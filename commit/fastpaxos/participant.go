@@ -67,6 +67,11 @@ func acceptors(o *ProtocolOptions, marks *Marks) *acceptor.Protocol[*Acceptor, R
 			if !q.Look.At.IsZero() {
 				return lookBack(g, generation, a, d, q.look(generation))
 			}
+			if a.news != nil && !q.Look.Open {
+				if err := a.catchUp(src.Reader, g.AppliedIn); err != nil {
+					return nil, err
+				}
+			}
 			l, err := a.look(src.Reader, g.Clock().Now(), src.Rows, d, q.Look)
 			if err == nil {
 				err = a.tellAge(g, src, q.Look, &l)
@@ -89,7 +94,7 @@ func acceptors(o *ProtocolOptions, marks *Marks) *acceptor.Protocol[*Acceptor, R
 			err := a.Tend(g.Engine(), g.Clock().Now())
 			if a.news != nil && err == nil {
 				o.News.join(g.Desc(), g.Self().Node, nil)
-				err = a.news.caughtUp(g.Engine(), g.AppliedIn)
+				err = a.catchUp(g.Engine(), g.AppliedIn)
 			}
 			o.mend(a.overdue)
 			g.Lags(len(a.lagging))
@@ -139,9 +144,6 @@ func (a *Acceptor) holds() int64 {
 func (a *Acceptor) tellAge(g *rangeserver.Range, src *acceptor.Base, q *Look, l *Looked) error {
 	if a.news == nil || q.Open {
 		return nil
-	}
-	if err := a.news.caughtUp(src.Reader, g.AppliedIn); err != nil {
-		return err
 	}
 	now := g.Host().Clock.Monotonic()
 	l.Age = a.news.age(now)
