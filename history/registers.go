@@ -1,10 +1,7 @@
 package history
 
 import (
-	"cmp"
 	"fmt"
-	"math"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -188,43 +185,11 @@ func (e *LinearizabilityError) Error() string {
 func (r *Registers) Check(limit time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	byKey := map[int][]*Op{}
-	for _, o := range r.ops {
-		if o.Outcome == Failed || o.Outcome == Unknown && o.Kind == Read {
-			continue
-		}
-		byKey[o.Key] = append(byKey[o.Key], o)
+	u := order(r.ops, func(o *Op) place { return place{o.Client, o.Key, o.Outcome, o.Kind == Read, o.Call, o.Return} }, registerModel(r.Initial), limit)
+	if u == nil {
+		return nil
 	}
-	ks := make([]int, 0, len(byKey))
-	for k := range byKey {
-		ks = append(ks, k)
-	}
-	slices.Sort(ks)
-	model := registerModel(r.Initial)
-	for _, k := range ks {
-		ops := byKey[k]
-		slices.SortFunc(ops, func(a, b *Op) int { return cmp.Compare(a.Call, b.Call) })
-		h := make([]porcupine.Operation, len(ops))
-		for i, o := range ops {
-			ret := o.Return
-			if o.Outcome == Unknown {
-				ret = math.MaxInt64
-			}
-			h[i] = porcupine.Operation{ClientId: o.Client, Input: o, Call: o.Call, Output: o, Return: ret}
-		}
-		res, info := porcupine.CheckOperationsVerbose(model, h, limit)
-		if res == porcupine.Ok {
-			continue
-		}
-		e := &LinearizabilityError{Key: k, Ops: ops, TimedOut: res == porcupine.Unknown}
-		for _, part := range info.PartialLinearizations() {
-			for _, l := range part {
-				e.Stuck = max(e.Stuck, len(l))
-			}
-		}
-		return e
-	}
-	return nil
+	return &LinearizabilityError{Key: u.key, Ops: u.ops, Stuck: u.stuck, TimedOut: u.timedOut}
 }
 
 func registerModel(initial int64) porcupine.Model {

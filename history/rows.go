@@ -1,10 +1,8 @@
 package history
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -168,42 +166,11 @@ func (e *RowsError) Error() string {
 func (r *Rows) Check(limit time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	byKey := map[int][]*RowOp{}
-	var ks []int
-	for _, o := range r.ops {
-		if o.Outcome == Failed || o.Outcome == Unknown && o.Kind == RowRead {
-			continue
-		}
-		if byKey[o.Key] == nil {
-			ks = append(ks, o.Key)
-		}
-		byKey[o.Key] = append(byKey[o.Key], o)
+	u := order(r.ops, func(o *RowOp) place { return place{o.Client, o.Key, o.Outcome, o.Kind == RowRead, o.call, o.ret} }, rowModel(), limit)
+	if u == nil {
+		return nil
 	}
-	slices.Sort(ks)
-	for _, k := range ks {
-		ops := byKey[k]
-		slices.SortFunc(ops, func(a, b *RowOp) int { return cmp.Compare(a.call, b.call) })
-		h := make([]porcupine.Operation, len(ops))
-		for i, o := range ops {
-			ret := o.ret
-			if o.Outcome == Unknown {
-				ret = math.MaxInt64
-			}
-			h[i] = porcupine.Operation{ClientId: o.Client, Input: o, Call: o.call, Output: o, Return: ret}
-		}
-		res, info := porcupine.CheckOperationsVerbose(rowModel(), h, limit)
-		if res == porcupine.Ok {
-			continue
-		}
-		e := &RowsError{Key: k, Ops: ops, TimedOut: res == porcupine.Unknown}
-		for _, part := range info.PartialLinearizations() {
-			for _, l := range part {
-				e.Stuck = max(e.Stuck, len(l))
-			}
-		}
-		return e
-	}
-	return nil
+	return &RowsError{Key: u.key, Ops: u.ops, Stuck: u.stuck, TimedOut: u.timedOut}
 }
 
 // absent is the state of a row that is not there.

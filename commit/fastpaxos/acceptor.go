@@ -156,7 +156,9 @@ type Acceptor struct {
 	lagging map[string]bool
 	// news is where others are told of what is heard here, nil if they are not.
 	news *rangeNews
-	fx   Effects
+	// caught counts how often the base was found to be as new as other replicas have told (fastpaxos.FP86).
+	caught uint64
+	fx     Effects
 	// writes are the last that were given as effects, whose changes are spare with the next ones.
 	writes  []Write
 	spare   [][]change
@@ -232,7 +234,7 @@ func (a *Acceptor) load(k keys.Key, base *Record) {
 
 // onBase is a record that was not loaded: what the delta has of it, on the base, which becomes a part of it.
 func (a *Acceptor) onBase(k keys.Key, base *Record) (*Record, *kept) {
-	by := &kept{base: base.Base.At, side: !base.Default()}
+	by := &kept{base: base.Base.At, side: !base.Default(), caught: a.caught}
 	if base.kept != nil {
 		by.lost = base.kept.lost
 	}
@@ -267,6 +269,10 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 	}
 	promised := r.Promised.later(a.term)
 	base, had := r.Base.At, a.news != nil && (kind == End || kind == Show) && r.vote(q.Option.Name) != nil
+	var votes []Vote
+	if a.news != nil && kind == Dictate {
+		votes = slices.Clone(r.Votes)
+	}
 	switch kind {
 	case Query:
 		promise = false
@@ -310,7 +316,7 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 		promise = false
 	}
 	if a.news != nil {
-		a.news.stepped(kind, q, r, base, had)
+		a.news.stepped(kind, q, r, base, votes, had)
 	}
 	if !quiet {
 		a.persist(q.Key, r, promise)

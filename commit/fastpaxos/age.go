@@ -34,6 +34,11 @@ func (w *StaleRow) tooOld(within time.Duration) bool {
 	return w.For > lackOld
 }
 
+// tooOld reports whether an answer about one row may be older than within allows.
+func (l *Looked) tooOld(within time.Duration) bool {
+	return l.Age > within || len(l.stale(within)) > 0
+}
+
 // stale are the keys of an answer's rows that may be older than within allows.
 func (l *Looked) stale(within time.Duration) (out []keys.Key) {
 	for i := range l.Stale {

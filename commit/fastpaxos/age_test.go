@@ -2,6 +2,7 @@ package fastpaxos
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -267,5 +268,65 @@ func TestCheckEnds(t *testing.T) {
 				stop(h)
 			})
 		})
+	}
+}
+
+// TestReadsRereadWithin: where the nearest replica lacks a version that was read before, or knows that it is behind, the answer of another one counts within the same bound; where no quorum answers it counts as it is.
+func TestReadsRereadWithin(t *testing.T) {
+	k := keys.Key("k")
+	for _, behind := range []bool{false, true} {
+		for _, quorum := range []bool{true, false} {
+			t.Run(fmt.Sprintf("behind=%v quorum=%v", behind, quorum), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newLab(14)
+					g, h := w.gateway(14, 1), w.gateway(14, 3)
+					read := func(want string) {
+						t.Helper()
+						rows, err := g.client.readWithin(t.Context(), []keys.Key{k}, time.Second)
+						if err != nil || string(rows[0].Value) != want {
+							t.Errorf("it reads %q, %v, want %q", rows[0].Value, err, want)
+						}
+						if behind {
+							return // the lab's scans do not tell of such a row
+						}
+						found, _, err := g.client.scan(t.Context(), txn.ScanOptions{Span: keys.Span{Start: keys.Key("a"), End: keys.Key("z")}}, time.Second)
+						if err != nil || len(found) != 1 || string(found[0].Value) != want {
+							t.Errorf("it finds %v, %v, want %q", found, err, want)
+						}
+					}
+					if err := h.add(t.Context(), "one", "k"); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(10 * time.Second) // all replicas have it
+					read(" one")
+					w.lose(1, true)
+					w.lose(2, true)
+					if err := h.add(t.Context(), "two", "k"); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(100 * time.Millisecond)
+					h.cancel()
+					h.host.Group.Stop()
+					for r := range kv.ReplicaID(5) {
+						w.lose(r+1, !quorum && r+1 > 2)
+					}
+					w.mu.Lock()
+					d := w.descs[0]
+					w.acceptors(d)[1] = labAcceptor(d, 1) // it has lost what was not durable
+					if behind {
+						w.acceptors(d)[1].Load(k, &Record{Votes: []Vote{{Option: Option{Name: Name{At: clock.Timestamp{Wall: 2}}, Update: Update{Seen: Seen{Base: clock.Timestamp{Wall: 1}}}}, Verdict: Accepted}}})
+						g.client.sights = sights{}
+					}
+					w.ages = map[kv.ReplicaID]time.Duration{2: 5 * time.Second}
+					w.mu.Unlock()
+					if quorum {
+						read(" one two")
+					} else {
+						read(" one")
+					}
+					stop(g)
+				})
+			})
+		}
 	}
 }

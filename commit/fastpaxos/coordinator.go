@@ -156,9 +156,6 @@ func (c *Client) readWithin(ctx context.Context, ks []keys.Key, within time.Dura
 	var old []int
 	for i, r := range rs {
 		l := r.Looked
-		if l != nil && (l.Age > within || len(l.stale(within)) > 0) {
-			old = append(old, i)
-		}
 		if l == nil || len(l.Rows)+len(l.Behind) != 1 {
 			return nil, errOther
 		}
@@ -170,13 +167,16 @@ func (c *Client) readWithin(ctx context.Context, ks []keys.Key, within time.Dura
 				return nil, errOther
 			}
 		}
+		if l.tooOld(within) {
+			old = append(old, i)
+		}
 		rows[i] = l.Rows[0]
 		before.version(&rows[i])
 	}
 	if err := c.renewRows(ctx, rows, old); err != nil {
 		return nil, err
 	}
-	return rows, c.reread(ctx, rows, c.sighted(rows))
+	return rows, c.reread(ctx, rows, c.sighted(rows), within)
 }
 
 // ahead reads at whichever replica first answers that it is not behind.
@@ -328,7 +328,7 @@ func (c *Client) withOwn(ctx context.Context, part keys.Span, l *Looked, before 
 	for i := range rows {
 		before.version(&rows[i])
 	}
-	if err := c.reread(ctx, rows, c.sighted(rows)); err != nil {
+	if err := c.reread(ctx, rows, c.sighted(rows), within); err != nil {
 		return nil, nil, err
 	}
 	rows = slices.DeleteFunc(append(rows, more...), func(w Row) bool { return w.Value == nil })

@@ -47,6 +47,8 @@ type change struct {
 type kept struct {
 	// checked is when the record was last compared with the base.
 	checked clock.Timestamp
+	// caught is Acceptor.caught as of then, or as of when the record was loaded.
+	caught uint64
 	// base is the version that the range's base has, at least; side says that there is a protocol key next to the row.
 	base clock.Timestamp
 	side bool

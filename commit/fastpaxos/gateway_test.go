@@ -285,6 +285,12 @@ func playWorld(t *testing.T, seed uint64, mistake string, also ...func(*lab, []*
 		values[k] = strings.Fields(last.get(t, k))
 	}
 	stop(append(gs, last)...)
+	w.mu.Lock()
+	ignorant := w.ignorant
+	w.mu.Unlock()
+	if ignorant != "" && mistake == "" {
+		return 0, errors.New(ignorant)
+	}
 	for _, o := range all {
 		there := 0
 		for _, k := range o.keys {

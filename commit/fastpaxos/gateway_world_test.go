@@ -86,6 +86,9 @@ type lab struct {
 	// ages are how long ago a replica has heard from a quorum, and doubts what it says of rows that may be old.
 	ages   map[kv.ReplicaID]time.Duration
 	doubts map[string]StaleRow
+	// news are those of acceptors' stores, and ignorant is the first break of fastpaxos.FP85.
+	news     map[*Acceptor]*labNews
+	ignorant string
 }
 
 func newLab(seed uint64, borders ...string) *lab { return newLabOf(5, seed, borders...) }
@@ -97,7 +100,7 @@ func anyLab(seed uint64, borders ...string) *lab {
 
 func newLabOf(voters int, seed uint64, borders ...string) *lab {
 	w := &lab{voters: voters, dice: rand.New(rand.NewPCG(seed, 7)), replicas: map[place]map[kv.ReplicaID]*Acceptor{}, records: map[kv.TxnID]kv.Txn{}, dead: map[kv.ReplicaID]bool{}, bases: map[string]*Record{}, logs: map[place]*labLog{}, replaced: map[string][]Value{}, ends: map[kv.ReplicaID]*Generations{},
-		kinds: map[Kind]int{}, gateways: map[kv.NodeID]*gateway{}, ballots: map[Ballot]bool{}, reigned: map[Ballot]bool{}, promised: map[place]clock.Timestamp{}}
+		news: map[*Acceptor]*labNews{}, kinds: map[Kind]int{}, gateways: map[kv.NodeID]*gateway{}, ballots: map[Ballot]bool{}, reigned: map[Ballot]bool{}, promised: map[place]clock.Timestamp{}}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	start := keys.Key("a")
@@ -106,17 +109,82 @@ func newLabOf(voters int, seed uint64, borders ...string) *lab {
 		w.replicas[placeOf(d)] = map[kv.ReplicaID]*Acceptor{}
 		for r := kv.ReplicaID(1); r <= kv.ReplicaID(voters); r++ {
 			d.Replicas = append(d.Replicas, kv.ReplicaDescriptor{Node: kv.NodeID(r), Replica: r, Type: kv.Voter})
-			w.acceptors(d)[r] = labAcceptor(d)
+			w.acceptors(d)[r] = labAcceptor(d, r)
 		}
 		w.descs, start = append(w.descs, d), d.End
 	}
 	return w
 }
 
-func labAcceptor(d *kv.RangeDescriptor) *Acceptor {
+// labAcceptor has a store of its own.
+func labAcceptor(d *kv.RangeDescriptor, at kv.ReplicaID) *Acceptor {
 	a := NewAcceptor(QuorumsIn(d), plain{}, nil, 0)
 	a.generation = d.Generation
+	n := NewNews(NewsOptions{Host: &host.Host{Clock: sim.NewClock()}})
+	n.running = true // nobody asks
+	n.join(d, kv.NodeID(at), labTeller{a, d.ID})
+	a.news = n.of(d.ID)
 	return a
+}
+
+type labTeller struct {
+	a  *Acceptor
+	id kv.RangeID
+}
+
+// tell implements teller.
+func (t labTeller) tell() ([]newsItem, uint64, error) { return t.a.tell(t.id), 0, nil }
+
+// labNews is what an acceptor was asked about, and what its store has told.
+type labNews struct {
+	asked map[string]map[Name]bool // options by key, until the record knows their outcome
+	told  map[string]bool
+	read  uint64 // items so far
+}
+
+// hears finds an option that an acceptor takes for heard of, though the record has neither it nor its outcome, and the row does not count as one that lacks it; and one that it has accepted, or executed, and does not tell
+// others of. base is what the generation has begun with.
+func (w *lab) hears(a *Acceptor, q *Request, base *Record) {
+	k, r, g := string(q.Key), a.records[string(q.Key)], a.news
+	x := w.news[a]
+	if x == nil {
+		x = &labNews{map[string]map[Name]bool{}, map[string]bool{}, 0}
+		w.news[a] = x
+	}
+	all := x.asked[k]
+	if all == nil {
+		all = map[Name]bool{}
+		x.asked[k] = all
+	}
+	if q.Kind == Propose || q.Kind == End || q.Kind == Show {
+		all[q.Option.Name] = true
+	}
+	for i := range r.Votes {
+		all[r.Votes[i].Name] = true
+	}
+	g.n.mu.Lock()
+	defer g.n.mu.Unlock()
+	for ; x.read < g.n.next; x.read++ {
+		if i := &g.n.items[x.read%newsMost]; i.Kind != aborted {
+			x.told[string(i.Key)+i.Name.At.String()+string(i.Name.Txn[:])] = true
+		}
+	}
+	for name := range all {
+		_, known := g.n.known[g.n.hash(q.Key, name)]
+		lacks := slices.ContainsFunc(g.lacking[k], func(l lack) bool { return l.name == name })
+		v := r.vote(name)
+		_, added := r.addition(name)
+		switch {
+		case r.Outcome(name) == Past || base.vote(name) != nil || base.Outcome(name) != Undecided || w.ignorant != "":
+			delete(all, name) // all replicas have begun the generation with it
+		case known && !lacks && !r.covers(name):
+			w.ignorant = fmt.Sprintf("after %s: %s %v is taken for heard of: %s", q.Kind, k, name, show(r))
+		case !x.told[k+name.At.String()+string(name.Txn[:])] && (v != nil && v.Verdict == Accepted || added):
+			w.ignorant = fmt.Sprintf("after %s: others are not told of %s %v: %s", q.Kind, k, name, show(r))
+		case r.Outcome(name) != Undecided:
+			delete(all, name)
+		}
+	}
 }
 
 // lose makes a replica fail, or come back.
@@ -224,6 +292,7 @@ func (w *lab) serve(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.Bat
 			q.Option.Seen = g.Seen()
 		}
 		a.Step(clock.Timestamp{}, core.Call[Request, Reply]{Request: &q})
+		w.hears(a, &q, w.baseAt(d, r, q.Key))
 		fx := a.Effects()
 		if fx.Ticket != 0 {
 			a.Durable(fx.Ticket)
@@ -853,7 +922,7 @@ func (w *lab) changeAt(at int, split bool) {
 			}
 			w.replicas[placeOf(n)] = map[kv.ReplicaID]*Acceptor{}
 			for r := kv.ReplicaID(1); r <= kv.ReplicaID(w.voters); r++ {
-				a := labAcceptor(n)
+				a := labAcceptor(n, r)
 				a.floor, a.settled, a.from = floor, floor, floor
 				if w.mistake != "nothing is kept" {
 					me, _ := n.Replica(kv.NodeID(r))

@@ -29,10 +29,11 @@ import (
 //
 //	fastpaxos.FP85 (read committed): A transaction whose client has an answer was accepted, option by option, by a replica of each classic quorum of the record. A replica that has heard from so many other
 //	    voters that they are a classic quorum with it, each asked at t or later, has heard of each option of the transactions that were answered before t: it has executed it, or has it as a vote, or
-//	    counts the row as one that lacks it. It tells a reader the latest such t, and the rows that lack something, or of which a vote is old. A gateway reads these freshly (fastpaxos.FP82), and all rows
+//	    counts the row as one that lacks it. A vote that rejects an option, and one that a master's proposal has replaced, do not count: the master may accept the option elsewhere. The replica tells a reader the latest such t, and the rows that lack something, or of which a vote is old. A gateway reads these freshly (fastpaxos.FP82), and all rows
 //	    where t is too long ago; unless it reaches no quorum: then it gives what there is.
 //	fastpaxos.FP86 (read committed): A store that has not heard from another one's process before, or too long ago for that one to remember, asks for all that the replicas of a range have accepted, or executed, and that is not in
-//	    their base; and takes the answer for complete when its own base is as new as theirs. Until then that one does not count for the range.
+//	    their base; and takes the answer for complete when its own base is as new as theirs. Until then that one does not count for the range. From then on each record that was loaded before is compared with the base
+//	    before it is read: a version that it has missed is in the base alone.
 
 // Chosen by us.
 const (
@@ -324,19 +325,21 @@ func (g *rangeNews) hear(k string, name Name) {
 	}
 }
 
-// stepped notes what a step has changed of a record: base is the version that it had before, and had says that it had a vote about the option.
-func (g *rangeNews) stepped(kind Kind, q *Request, r *Record, base clock.Timestamp, had bool) {
+// stepped notes what a step has changed of a record: base is the version that it had before, votes are those that it had before a master's proposal, and had says that it had a vote about the option.
+// A replica that has rejected an option, or has not voted since the record has a master, has heard nothing of it: the master may decide otherwise, and this replica may not be told.
+func (g *rangeNews) stepped(kind Kind, q *Request, r *Record, base clock.Timestamp, votes []Vote, had bool) {
 	switch kind {
 	case Propose:
 		if v := r.vote(q.Option.Name); v != nil && v.Verdict == Accepted {
 			g.note(q.Key, q.Option.Name, accepted)
-		} else {
+		} else if r.covers(q.Option.Name) {
 			g.note(q.Key, q.Option.Name, 0)
 		}
 	case End, Show:
 		switch {
-		case q.Committed:
+		case q.Committed && r.covers(q.Option.Name):
 			g.note(q.Key, q.Option.Name, carriedOut)
+		case q.Committed:
 		case had:
 			g.note(q.Key, q.Option.Name, aborted)
 		default:
@@ -354,7 +357,32 @@ func (g *rangeNews) stepped(kind Kind, q *Request, r *Record, base clock.Timesta
 		if base.Less(r.Base.At) {
 			g.note(q.Key, Name{At: r.Base.At}, carriedOut)
 		}
+		for i := range votes {
+			if v := &votes[i]; v.Verdict == Accepted && !r.covers(v.Name) && r.Outcome(v.Name) != Past {
+				g.unhear(q.Key, v.Name)
+			}
+		}
 	}
+}
+
+// unhear takes in that a master's proposal has taken the place of an accepted option, which may be accepted in another ballot, or another sequence, without this replica. Others may have told of it before.
+func (g *rangeNews) unhear(k keys.Key, name Name) {
+	if g == nil {
+		return
+	}
+	n := g.n
+	now := n.o.Host.Clock.Monotonic()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	h := n.hash(k, name)
+	delete(n.known, h)
+	delete(n.before, h)
+	ls := g.lacking[string(k)]
+	if slices.ContainsFunc(ls, func(l lack) bool { return l.name == name }) || ls == nil && len(g.lacking) >= lackingMost {
+		return
+	}
+	g.lacking[string(k)] = append(ls, lack{name, slices.Clone(g.voters), now})
+	g.count()
 }
 
 // age is how old what this replica has heard is.
@@ -365,9 +393,9 @@ func (g *rangeNews) age(now time.Duration) time.Duration {
 	return math.MaxInt64
 }
 
-// covers reports whether a record has an option, or a later version, or knows what became of it.
+// covers reports whether a record has an option, or a later version, or knows what became of it. A rejected option it has not.
 func (r *Record) covers(n Name) bool {
-	if n.At.LessEq(r.Base.At) || r.vote(n) != nil {
+	if v := r.vote(n); n.At.LessEq(r.Base.At) || v != nil && v.Verdict == Accepted {
 		return true
 	}
 	out := r.Outcome(n)
@@ -407,11 +435,12 @@ func (g *rangeNews) lackingIn(q *Look, now time.Duration, record func(keys.Key) 
 		}
 		lacks := time.Duration(-1)
 		for _, l := range f.names {
-			if r.covers(l.name) {
+			switch {
+			case r.covers(l.name):
 				g.n.mu.Lock()
 				g.hear(string(f.key), l.name)
 				g.n.mu.Unlock()
-			} else {
+			case r.vote(l.name) == nil: // the age of a rejected option is told as that of a vote
 				lacks = max(lacks, now-l.since)
 			}
 		}
@@ -422,24 +451,24 @@ func (g *rangeNews) lackingIn(q *Look, now time.Duration, record func(keys.Key) 
 	return out, nil
 }
 
-// caughtUp takes the others' answers for complete for which the base here is new enough.
-func (g *rangeNews) caughtUp(src engine.Reader, applied func(engine.Reader) (uint64, error)) error {
+// caughtUp takes the others' answers for complete for which the base here is new enough, and reports whether there were any.
+func (g *rangeNews) caughtUp(src engine.Reader, applied func(engine.Reader) (uint64, error)) (some bool, err error) {
 	if !g.behind.Load() {
-		return nil
+		return false, nil
 	}
 	index, err := applied(src)
 	if err != nil {
-		return err
+		return false, err
 	}
 	g.n.mu.Lock()
 	defer g.n.mu.Unlock()
 	for _, h := range g.heard {
-		if h.needs <= index {
-			h.needs = 0
+		if h.needs > 0 && h.needs <= index {
+			h.needs, some = 0, true
 		}
 	}
 	g.count()
-	return nil
+	return some, nil
 }
 
 // newsQuestion is what another store is asked.

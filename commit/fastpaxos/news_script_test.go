@@ -237,7 +237,7 @@ func (w *newsScript) read(t *testing.T, d *datadriven.TestData, x *scriptStore) 
 		}
 	}
 	g := x.n.of(1)
-	if err := g.caughtUp(nil, func(engine.Reader) (uint64, error) { return uint64(x.applied), nil }); err != nil {
+	if _, err := g.caughtUp(nil, func(engine.Reader) (uint64, error) { return uint64(x.applied), nil }); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := g.lackingIn(&Look{Span: keys.Span{Start: keys.Key("a"), End: keys.Key("z")}}, w.now, func(k keys.Key) (*Record, error) {

@@ -16,6 +16,7 @@ import (
 	"meridian/kv"
 	"meridian/sim"
 	"meridian/storage/engine"
+	"meridian/storage/mvcc"
 )
 
 // newsWorld is replicas of one range and what they have of some options, as a naive model: which replica accepted which option when, and which options the log has, up to which index
@@ -118,7 +119,7 @@ func (x *newsNode) start() {
 // check compares what a replica says with the model (fastpaxos.FP85): it has each option that a classic quorum had accepted by the time that it names, or counts its row as one that lacks it.
 func (x *newsNode) check(quorum int) (claims bool, err error) {
 	g := x.n.of(1)
-	if err := g.caughtUp(nil, func(engine.Reader) (uint64, error) { return uint64(x.applied), nil }); err != nil {
+	if _, err := g.caughtUp(nil, func(engine.Reader) (uint64, error) { return uint64(x.applied), nil }); err != nil {
 		return false, err
 	}
 	at := time.Duration(g.at.Load())
@@ -231,5 +232,135 @@ func TestNewsModel(t *testing.T) {
 	t.Logf("%d claims were checked", claims)
 	if claims < 10_000 {
 		t.Errorf("only %d claims were checked", claims)
+	}
+}
+
+// TestNewsOfMasters: a master decides about an option of which replica 3 has heard by no vote of its own, or by one that the master's ballot has taken away, and neither the decision nor the outcome comes to replica 3. It
+// hears of the option from the other stores, and counts its row as one that lacks it (fastpaxos.FP85).
+func TestNewsOfMasters(t *testing.T) {
+	k, first, second := keys.Key("k"), Ballot{Round: 1, Master: 1}, Ballot{Round: 2, Master: 2}
+	o := Option{Name: Name{kv.TxnID{1}, clock.Timestamp{Wall: 10}}, Update: Update{Value: []byte("new")}, Keys: []keys.Key{k}}
+	rival := Option{Name: Name{kv.TxnID{2}, clock.Timestamp{Wall: 9}}, Update: Update{Value: []byte("rival")}, Keys: []keys.Key{k}}
+	propose := func(o Option) *Request { return &Request{Kind: Propose, Key: k, Option: o} }
+	dictate := func(b Ballot, votes ...Vote) *Request {
+		return &Request{Kind: Dictate, Key: k, Ballot: b, Sequence: 1, Generation: 3, State: &Record{Votes: votes}}
+	}
+	for _, c := range []struct {
+		name string
+		here []*Request // at replica 3, the same at others
+	}{
+		{"a master has the record", []*Request{{Kind: Prepare, Key: k, Ballot: first, Generation: 3}, propose(o)}},
+		{"rejected", []*Request{propose(rival), propose(o)}},
+		{"accepted, and replaced by an earlier master", []*Request{propose(o), dictate(first)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLabOf(3, 1)
+				h := sim.NewHost(context.Background(), sim.MachineOptions{Name: "a", Network: sim.NewNetwork(sim.NetworkOptions{})})
+				defer h.Group.Stop()
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				as := w.acceptors(w.descs[0])
+				step := func(r kv.ReplicaID, q Request) {
+					if a := as[r]; a.news.n.o.Ask == nil {
+						a.news.n.o.Host = h
+						a.news.n.o.Ask = func(ctx context.Context, to kv.NodeID, msg []byte) ([]byte, error) {
+							return as[kv.ReplicaID(to)].news.n.Serve(ctx, kv.NodeID(r), msg)
+						}
+						a.Load(k, &Record{})
+					}
+					as[r].Step(clock.Timestamp{}, Message{Request: &q})
+					as[r].Effects()
+				}
+				ask := func() {
+					qs, _ := as[3].news.n.questions(h.Clock.Monotonic())
+					for _, q := range qs {
+						as[3].news.n.ask(t.Context(), q.to, &q.q, h.Clock.Monotonic())
+					}
+				}
+				time.Sleep(time.Second)
+				for r := range as {
+					for _, q := range c.here {
+						step(r, *q)
+					}
+				}
+				ask()
+				for _, r := range []kv.ReplicaID{1, 2} {
+					step(r, *dictate(second, Vote{Option: o, Verdict: Accepted}))
+				}
+				time.Sleep(hearEvery)
+				ask()
+				time.Sleep(lackOld + time.Millisecond)
+				ask()
+				now := h.Clock.Monotonic()
+				rows, err := as[3].news.lackingIn(&Look{Keys: []keys.Key{k}}, now, func(keys.Key) (*Record, error) { return as[3].records[string(k)], nil })
+				l := Looked{Age: as[3].news.age(now), Stale: rows}
+				if v := as[3].records[string(k)].vote(o.Name); v != nil { // as look does
+					l.Stale = append(l.Stale, StaleRow{Key: k, For: time.Hour, Vote: true})
+				}
+				if err != nil || l.Age > lackOld || len(l.stale(StalenessMost)) == 0 {
+					t.Errorf("it tells %+v, %v, and has %s", l, err, show(as[3].records[string(k)]))
+				}
+				step(3, Request{Kind: End, Key: k, Option: o, Committed: true})
+				if rows, err = as[3].news.lackingIn(&Look{Keys: []keys.Key{k}}, now, func(keys.Key) (*Record, error) { return as[3].records[string(k)], nil }); err != nil || len(rows) > 0 {
+					t.Errorf("once it has heard the outcome it lacks %v, %v", rows, err)
+				}
+			})
+		})
+	}
+}
+
+// TestNewsOfTheBase: a replica whose process began anew has a record in memory that lacks a version, of which it hears by its base alone: by the log that it catches up with, up to where another one has told all. Reads have
+// that version as soon as the answer is said to be young (fastpaxos.FP86).
+func TestNewsOfTheBase(t *testing.T) {
+	for _, span := range []bool{false, true} {
+		for _, cached := range []bool{false, true} { // as a row of the base that was read a moment ago, and not as a record
+			s := newStore(t)
+			s.desc.Start, s.desc.End = rowKey("a"), rowKey("z")
+			k := rowKey("k")
+			s.row("k", "old", 1)
+			n := NewNews(NewsOptions{Host: &host.Host{Clock: sim.NewClock()}})
+			n.running = true
+			d := &s.desc
+			d.Replicas = []kv.ReplicaDescriptor{{Node: 1, Replica: 1, Type: kv.Voter}, {Node: 2, Replica: 2, Type: kv.Voter}, {Node: 3, Replica: 3, Type: kv.Voter}}
+			a := NewAcceptor(QuorumsOf(3), plain{}, nil, 0)
+			n.join(d, 1, labTeller{a, d.ID})
+			a.news = n.of(d.ID)
+			a.begin(s.e, d.Span())
+			read := func() string {
+				rd := mvcc.NewReader(s.e)
+				defer rd.Close()
+				q := &Look{Keys: []keys.Key{k}}
+				if span {
+					q = &Look{Span: d.Span()}
+				}
+				if err := a.catchUp(s.e, func(engine.Reader) (uint64, error) { return 10, nil }); err != nil {
+					t.Fatal(err)
+				}
+				l, err := a.look(s.e, wall(now), func() *mvcc.Reader { return rd }, d, q)
+				if err != nil || len(l.Rows) != 1 {
+					t.Fatal(l.Rows, err)
+				}
+				return string(l.Rows[0].Value)
+			}
+			if !cached {
+				base, err := Base(s.e, k)
+				if err != nil {
+					t.Fatal(err)
+				}
+				a.Load(k, base)
+			}
+			if v := read(); v != "old" {
+				t.Errorf("it reads %q at first", v)
+			}
+			s.row("k", "new", 2) // it applies the log
+			n.mu.Lock()
+			a.news.heard[2] = &heardOf{complete: true, needs: 10, at: time.Hour}
+			a.news.count()
+			n.mu.Unlock()
+			if v := read(); v != "new" || a.news.at.Load() == 0 {
+				t.Errorf("span=%v cached=%v: it reads %q, and has heard all until %v", span, cached, v, time.Duration(a.news.at.Load()))
+			}
+		}
 	}
 }

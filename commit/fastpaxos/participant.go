@@ -70,6 +70,11 @@ func acceptors(o *ProtocolOptions, marks *Marks, ends *Generations) *acceptor.Pr
 			if !q.Look.At.IsZero() {
 				return lookBack(g, generation, a, d, q.look(generation))
 			}
+			if a.news != nil && !q.Look.Open {
+				if err := a.catchUp(src.Reader, g.AppliedIn); err != nil {
+					return nil, err
+				}
+			}
 			l, err := a.look(src.Reader, g.Clock().Now(), src.Rows, d, q.Look)
 			if err == nil {
 				err = a.tellAge(g, src, q.Look, &l)
@@ -93,7 +98,7 @@ func acceptors(o *ProtocolOptions, marks *Marks, ends *Generations) *acceptor.Pr
 			err := a.Tend(g.Engine(), g.Clock().Now())
 			if a.news != nil && err == nil {
 				o.News.join(g.Desc(), g.Self().Node, nil)
-				err = a.news.caughtUp(g.Engine(), g.AppliedIn)
+				err = a.catchUp(g.Engine(), g.AppliedIn)
 			}
 			o.mend(a.overdue)
 			g.Lags(len(a.lagging))
@@ -143,9 +148,6 @@ func (a *Acceptor) holds() int64 {
 func (a *Acceptor) tellAge(g *rangeserver.Range, src *acceptor.Base, q *Look, l *Looked) error {
 	if a.news == nil || q.Open {
 		return nil
-	}
-	if err := a.news.caughtUp(src.Reader, g.AppliedIn); err != nil {
-		return err
 	}
 	now := g.Host().Clock.Monotonic()
 	l.Age = a.news.age(now)

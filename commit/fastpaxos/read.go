@@ -104,6 +104,11 @@ func (r *Record) row(k keys.Key, cols Columns) (Row, error) {
 // durable before the answer leaves (fastpaxos.FP8).
 func (a *Acceptor) look(src engine.Reader, now clock.Timestamp, rows func() *mvcc.Reader, d *kv.RangeDescriptor, q *Look) (out Looked, err error) {
 	add := func(k keys.Key, g *Record, always bool) error {
+		if by := g.kept; by != nil && by.caught != a.caught {
+			if err := a.renewed(rows(), k, g); err != nil {
+				return err
+			}
+		}
 		if q.Open {
 			always = true
 			for i := range g.Votes {
@@ -117,7 +122,13 @@ func (a *Acceptor) look(src engine.Reader, now clock.Timestamp, rows func() *mvc
 			return nil
 		}
 		if len(g.Votes) > 0 && a.news != nil {
-			if old := time.Duration(now.Wall - g.Votes[0].At.Wall); old > voteYoung {
+			oldest := g.Votes[0].At // of one that came first; another gateway's may be older
+			for i := range g.Votes[1:] {
+				if at := g.Votes[1+i].At; at.Less(oldest) {
+					oldest = at
+				}
+			}
+			if old := time.Duration(now.Wall - oldest.Wall); old > voteYoung {
 				out.Stale = append(out.Stale, StaleRow{k, old, true})
 			}
 		}
@@ -131,7 +142,7 @@ func (a *Acceptor) look(src engine.Reader, now clock.Timestamp, rows func() *mvc
 		for _, k := range q.Keys {
 			g := a.records[string(k)]
 			if g == nil {
-				if v, ok := a.looked[string(k)]; ok && !q.Open {
+				if v, ok := a.looked[string(k)]; ok && !q.Open && (a.news == nil || a.news.lacks.Load() == 0) {
 					g = &Record{Base: v} // as it was for the read before, of the same transaction mostly
 				} else if g, err = a.fromBase(src, rows, k); err != nil {
 					return out, err
@@ -205,6 +216,32 @@ func (a *Acceptor) look(src engine.Reader, now clock.Timestamp, rows func() *mvc
 		out.Behind = slices.DeleteFunc(out.Behind, rest.Contains)
 	}
 	return out, nil
+}
+
+// catchUp has what is read from here on be as new as the base, if that has become as new as others have told (fastpaxos.FP86).
+func (a *Acceptor) catchUp(src engine.Reader, applied func(engine.Reader) (uint64, error)) error {
+	some, err := a.news.caughtUp(src, applied)
+	if some {
+		a.caught++
+		clear(a.looked)
+		a.gap.forget()
+	}
+	return err
+}
+
+// renewed has a record take over the base's version, if it lacks that.
+func (a *Acceptor) renewed(r *mvcc.Reader, k keys.Key, g *Record) error {
+	at, v, err := r.Latest(k)
+	if err != nil {
+		return err
+	}
+	if g.kept.caught = a.caught; g.kept.base.Less(at) {
+		g.kept.base = at
+		g.noteHead()
+		g.learn(&Record{Base: Value{At: at, Data: v}})
+		a.persist(k, g, false)
+	}
+	return nil
 }
 
 // apart are the records of a span that may differ from the row that the base has.

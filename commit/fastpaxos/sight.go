@@ -119,8 +119,9 @@ func (c *Client) unsighted(s keys.Span, rows []Row) (out []keys.Key) {
 	return out[:n]
 }
 
-// reread reads rows again at replicas that have the versions which were read before.
-func (c *Client) reread(ctx context.Context, rows []Row, which []int) error {
+// reread reads rows again at replicas that have the versions which were read before. An answer that may be older than within allows counts only if no other replica has a better one, and no quorum answers (fastpaxos.FP85):
+// updates that commute may be missing in it.
+func (c *Client) reread(ctx context.Context, rows []Row, which []int, within time.Duration) error {
 	return c.all(len(which), func(j int) error {
 		w := &rows[which[j]]
 		c.mu.Lock()
@@ -128,9 +129,14 @@ func (c *Client) reread(ctx context.Context, rows []Row, which []int) error {
 		c.mu.Unlock()
 		q := &Request{Kind: Read, Key: w.Key, Look: &Look{Keys: []keys.Key{w.Key}}}
 		for pause := firstPause; ; pause = min(2*pause, lastPause) {
+			var old *Row
 			enough, err := c.each(ctx, []*Request{q}, func(_ *kv.RangeDescriptor, _ kv.ReplicaID, rs []*Reply) bool {
 				l := rs[0].Looked
 				if l == nil || len(l.Rows) != 1 || l.Rows[0].Seen.Base.Less(want) {
+					return true
+				}
+				if l.tooOld(within) {
+					old = &l.Rows[0]
 					return true
 				}
 				*w = l.Rows[0]
@@ -138,6 +144,10 @@ func (c *Client) reread(ctx context.Context, rows []Row, which []int) error {
 			})
 			if enough || isOther(err) {
 				return err
+			}
+			if old != nil {
+				*w = *old
+				return c.renewRows(ctx, rows, which[j:j+1])
 			}
 			if err := c.pause(ctx, pause); err != nil {
 				return err

@@ -278,7 +278,7 @@ func TestTermOfOldBase(t *testing.T) {
 				t.Errorf("replica %d has %d records", r, n)
 			}
 		}
-		w.acceptors(d)[1] = labAcceptor(d) // it has never heard of it
+		w.acceptors(d)[1] = labAcceptor(d, 1) // it has never heard of it
 		w.mu.Unlock()
 		g := w.gateway(1, 1)
 		term := g.reigns(t, "k")

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,7 +31,8 @@ import (
 
 // TestFastPaxosCampaign has tables without a master under the faults of the campaign, while their ranges split, merge and move, and the tables change their commit protocol and come back.
 //
-//   - lists: transactions append their number to one list, or to two, or to one and to a table of the leader protocol. None is lost or there twice, and each is everywhere or nowhere (I1, I2).
+//   - lists: transactions append their number to one list, or to two, or to one and to a table of the leader protocol. None is lost or there twice, and each is everywhere or nowhere (I1, I2). A session never reads less of a
+//     list than it has read before, and each transaction that was answered a second and a round trip ago (fastpaxos.FP64, fastpaxos.FP85).
 //   - stock: orders of several pieces, which commute, from stock that runs out: each acknowledged order is taken off once, and there are never less than none.
 //   - names: each is given to one row at most, and the index has what the table has.
 //   - fresh tables, which are under load from their first moment: every count, number and duplicate that a client was told has its place in one order of the statements on the row (history.Rows), and so has what
@@ -82,6 +84,8 @@ type fastCampaign struct {
 	ranged []string // the tables whose ranges change
 	fresh  freshTables
 	ways   ways
+	// listsEra is odd while the lists change their protocol, and counts that; listsRead counts reads of them in sessions, and listsJudged those whose bound was checked.
+	listsEra, listsRead, listsJudged atomic.Int64
 	// mayLack is how many nodes a gateway may be without and still reach a quorum of any range; regions are the cluster's, nil if it has one.
 	mayLack int
 	regions *sim.Regions
@@ -99,6 +103,7 @@ type fastAppend struct {
 	lists []int
 	mixed bool
 	ending
+	answered time.Duration // since the start
 }
 
 type fastOrder struct {
@@ -215,6 +220,13 @@ func (k *fastCampaign) run(t *testing.T) {
 			time.Sleep(time.Duration(cl.dice.IntN(400)) * time.Millisecond)
 		})
 	}
+	for n := range uint64(2) {
+		var session listSession
+		work(70+n, func(cl *client) {
+			k.readLists(cl, &session)
+			time.Sleep(time.Duration(cl.dice.IntN(200)) * time.Millisecond)
+		})
+	}
 	dead := make(chan struct{})
 	go func() {
 		defer close(dead)
@@ -267,7 +279,7 @@ func (k *fastCampaign) run(t *testing.T) {
 func (k *fastCampaign) counted() {
 	f := &k.fresh
 	ok, failed, unknown, none := f.rows.Count()
-	k.topology += fmt.Sprintf("; %d tables, %d rows told and %d that were not there, %d failed, %d unknown, %d reads judged, %d gateways died with their answers, the longest: %v", len(f.made), ok, none, failed, unknown, f.judged, f.killed, f.longest)
+	k.topology += fmt.Sprintf("; %d tables, %d rows told and %d that were not there, %d failed, %d unknown, %d reads judged, %d of %d of lists, %d gateways died with their answers, the longest: %v", len(f.made), ok, none, failed, unknown, f.judged, k.listsJudged.Load(), k.listsRead.Load(), f.killed, f.longest)
 }
 
 // step is one transaction.
@@ -319,6 +331,7 @@ func (k *fastCampaign) append(cl *client) {
 		}
 		return inTxn(ctx, conn, write)
 	})
+	a.answered = k.now2()
 	k.say("append %d to %v (log: %v): %d %s", a.id, a.lists, a.mixed, a.how, a.note)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -449,10 +462,16 @@ func (k *fastCampaign) changeProtocol(cl *client) {
 	cl.limit = time.Minute
 	for _, p := range []string{"leader", "fast_paxos"} {
 		begun := time.Now()
+		if name == "lists" {
+			k.listsEra.Add(1)
+		}
 		how, note := cl.do("protocol "+p, func(ctx context.Context, conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, fmt.Sprintf("ALTER TABLE %s SET (commit_protocol = '%s')", name, p))
 			return err
 		})
+		if name == "lists" {
+			k.listsEra.Add(1)
+		}
 		if how != history.Unknown {
 			k.fresh.took("ALTER TABLE", time.Since(begun))
 		}

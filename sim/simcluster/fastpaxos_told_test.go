@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -238,6 +239,81 @@ func (k *fastCampaign) freshRead(cl *client, table int, name string) {
 		default:
 			k.fresh.rows.OK(o, 0, history.Untold, ended)
 		}
+	}
+}
+
+// listSession is what one session has read of the lists, while they have one protocol.
+type listSession struct {
+	conn *pgx.Conn
+	era  int64
+	seen map[int]string
+}
+
+// readLists reads the lists, or one of them, at the default level: all that the session has read before, in the same order, and each transaction that was answered StalenessMost and a round trip ago, if the gateway's
+// ways were whole.
+func (k *fastCampaign) readLists(cl *client, s *listSession) {
+	if cl.dice.IntN(30) == 0 {
+		cl.close()
+	}
+	if cl.connect() != nil {
+		return
+	}
+	at, begun, era := k.c.Machines[cl.at].Name, k.now2(), k.listsEra.Load()
+	before := begun - fastpaxos.StalenessMost - k.farthest(cl.at)
+	if s.conn != cl.conn || s.era != era {
+		*s = listSession{cl.conn, era, map[int]string{}}
+	}
+	q := "SELECT id, v FROM lists"
+	if cl.dice.IntN(2) == 0 {
+		q += fmt.Sprintf(" WHERE id = %d", anyList(cl.dice))
+	}
+	found := map[int]string{}
+	if how, _ := cl.do("read of lists", func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, q)
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			var id int
+			var v string
+			if err := rows.Scan(&id, &v); err != nil {
+				return err
+			}
+			found[id] = v
+		}
+		return rows.Err()
+	}); how != history.OK {
+		return
+	}
+	k.listsRead.Add(1)
+	if k.ways.whole(k.c.Names(), at, k.mayLack, begun-calm) {
+		k.listsJudged.Add(1)
+		there := map[int]map[string]bool{}
+		for id, v := range found {
+			there[id] = map[string]bool{}
+			for _, f := range strings.Fields(v) {
+				there[id][f] = true
+			}
+		}
+		k.mu.Lock()
+		for _, a := range k.appends {
+			for _, l := range a.lists {
+				if a.how == history.OK && a.answered < before && there[l] != nil && !there[l][fmt.Sprint(a.id)] {
+					k.problem("client %d reads %q at %s, at %v, and not %d of list %d, which was answered at %v (%s)", cl.id, q, at, begun, a.id, l, a.answered, a.note)
+				}
+			}
+		}
+		k.mu.Unlock()
+	}
+	if era%2 == 1 || k.listsEra.Load() != era {
+		s.conn = nil // what is read under another protocol is not compared
+		return
+	}
+	for id, v := range found {
+		if !strings.HasPrefix(v, s.seen[id]) {
+			k.problem("client %d reads %q at %s, at %v: list %d is %q, and was %q before in the same session", cl.id, q, at, begun, id, v, s.seen[id])
+		}
+		s.seen[id] = v
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -214,7 +215,11 @@ type remote struct {
 var errNoSuchMethod = errors.New("leaderkv: no such method")
 
 func (r remote) CallClass(ctx context.Context, _ transport.Class, to kv.NodeID, method string, req []byte) ([]byte, error) {
-	if method != route.Method {
+	switch method {
+	case route.Method:
+	case route.MethodAll:
+		return route.ServeAll(route.Options{Clock: r.c.ranges[0].clock, Local: together{r, to}})(ctx, 0, req)
+	default:
 		return nil, errNoSuchMethod
 	}
 	b, err := kv.DecodeBatch(req)
@@ -240,6 +245,35 @@ func (r remote) CallClass(ctx context.Context, _ transport.Class, to kv.NodeID, 
 		return deliver(ctx)
 	}
 	return r.c.o.Wire(ctx, &Message{From: r.name, Range: b.RangeID, Node: to, Batch: b}, deliver)
+}
+
+// together is a node to which several batches have left in one message. Each crosses the wire by itself, at the same time as the others.
+type together struct {
+	remote
+	to kv.NodeID
+}
+
+func (x together) Send(ctx context.Context, b *kv.Batch) (*kv.BatchResponse, error) {
+	reply, err := x.CallClass(ctx, transport.ClassDefault, x.to, route.Method, kv.AppendBatch(nil, b))
+	if err != nil {
+		return nil, err
+	}
+	resp, err, malformed := kv.DecodeReply(reply)
+	if malformed != nil {
+		return nil, malformed
+	}
+	return resp, err
+}
+
+// SendAll implements route.AllStore.
+func (x together) SendAll(ctx context.Context, bs []*kv.Batch) ([]*kv.BatchResponse, []error) {
+	rs, errs := make([]*kv.BatchResponse, len(bs)), make([]error, len(bs))
+	var all sync.WaitGroup
+	for i, b := range bs {
+		all.Go(func() { rs[i], errs[i] = x.Send(ctx, b) })
+	}
+	all.Wait()
+	return rs, errs
 }
 
 // store is what a range's node has, for batches that it sends to itself.
