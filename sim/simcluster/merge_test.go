@@ -166,6 +166,25 @@ func TestMerge(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		// counted are the ranges once the index, which learns in the background, has so many.
+		counted := func(want int) (out []kv.RangeDescriptor) {
+			t.Helper()
+			var err error
+			for i := 0; i < 50 && len(out) != want; i++ {
+				time.Sleep(100 * time.Millisecond)
+				if out, err = c.Ranges(ctx, 2); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(out) != want {
+				t.Fatalf("%d ranges, want %d", len(out), want)
+			}
+			return out
+		}
+		whole, err := c.Ranges(ctx, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for round := range 6 {
 			if err := admin(c, 0, &kv.AdminSplitRequest{Key: userKey(10)}); err != nil {
 				t.Fatal(err)
@@ -173,11 +192,7 @@ func TestMerge(t *testing.T) {
 			if err := c.TransferLease(ctx, userKey(10), round%3); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(100 * time.Millisecond) // the index learns in the background
-			before, err := c.Ranges(ctx, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			before := counted(len(whole) + 1)
 			want := fmt.Sprint("new", round)
 			mid := make(chan error, 1)
 			err = c.Node(2).DB().Run(ctx, txn.TxnOptions{}, func(ctx context.Context, tx *txn.Txn) error {
@@ -222,11 +237,7 @@ func TestMerge(t *testing.T) {
 			if got := value(userKey(19)); got != "old" {
 				t.Errorf("round %d: key 19 is %q", round, got)
 			}
-			time.Sleep(100 * time.Millisecond)
-			after, err := c.Ranges(ctx, 2)
-			if err != nil || len(after) != len(before)-1 {
-				t.Fatalf("%d ranges before, %d after: %v", len(before), len(after), err)
-			}
+			after := counted(len(whole))
 			rest(t, c)
 			// Every store remembers that no replica of the absorbed range may come back, however late a message for it is.
 			for _, d := range before {
