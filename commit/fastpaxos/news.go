@@ -51,7 +51,7 @@ const (
 	newsItemSize = 48
 	// voteOld is how old a vote is when its row counts as one that may lack something. Ends of living gateways come a round trip after the option.
 	voteOld = 700 * time.Millisecond
-	// lackOld is how long a store has known that a row lacks something before it counts: what it lacks may be on its way.
+	// lackOld is how long a store has known that a row lacks something before it counts: what it lacks may be on its way. If that is older than voteOld, it counts at once.
 	lackOld = 250 * time.Millisecond
 	// voteYoung is how old a vote is at least to be told of.
 	voteYoung = 50 * time.Millisecond
@@ -427,6 +427,10 @@ func (g *rangeNews) lackingIn(q *Look, now time.Duration, record func(keys.Key) 
 		}
 	}
 	g.n.mu.Unlock()
+	if len(all) == 0 {
+		return nil, nil
+	}
+	wall := g.n.o.Host.Clock.Now()
 	slices.SortFunc(all, func(a, b found) int { return a.key.Compare(b.key) })
 	for _, f := range all {
 		r, err := record(f.key)
@@ -441,7 +445,8 @@ func (g *rangeNews) lackingIn(q *Look, now time.Duration, record func(keys.Key) 
 				g.hear(string(f.key), l.name)
 				g.n.mu.Unlock()
 			case r.vote(l.name) == nil: // the age of a rejected option is told as that of a vote
-				lacks = max(lacks, now-l.since)
+				// An option that was heard of late counts by its own age: its client may have had the answer long ago.
+				lacks = max(lacks, now-l.since, wall.Sub(time.Unix(0, l.name.At.Wall))-(voteOld-lackOld))
 			}
 		}
 		if lacks >= 0 {

@@ -45,6 +45,7 @@ type newsScript struct {
 	stores []*scriptStore
 	log    []newsItem // by index, from 1 on
 	items  map[string]newsItem
+	names  map[int]Name
 	wire   strings.Builder
 	lose   bool
 }
@@ -64,6 +65,8 @@ type handClock struct {
 }
 
 func (c handClock) Monotonic() time.Duration { return c.w.now }
+
+func (c handClock) Now() time.Time { return time.Unix(0, int64(c.w.now)) }
 
 func (c handClock) WithTimeout(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
@@ -134,7 +137,17 @@ func inWords(a tidings) string {
 	return fmt.Sprintf("%s; next is %d", strings.Join(parts, ", "), a.Next)
 }
 
-func optionName(n Name) string { return "option " + strconv.FormatInt(n.At.Wall, 10) }
+func optionName(n Name) string { return "option " + strconv.FormatInt(n.At.Wall%int64(time.Millisecond), 10) }
+
+// name is that of an option with a number, which is made when it is first spoken of.
+func (w *newsScript) name(number int) Name {
+	n, ok := w.names[number]
+	if !ok {
+		n = Name{At: clock.Timestamp{Wall: int64(w.now) + int64(number)}}
+		w.names[number] = n
+	}
+	return n
+}
 
 func (w *newsScript) run(t *testing.T, d *datadriven.TestData) string {
 	list := func(key string) (out []int) {
@@ -161,7 +174,7 @@ func (w *newsScript) run(t *testing.T, d *datadriven.TestData) string {
 	w.wire.Reset()
 	switch d.Cmd {
 	case "stores":
-		*w = newsScript{h: w.h, now: time.Hour, items: map[string]newsItem{}}
+		*w = newsScript{h: w.h, now: time.Hour, items: map[string]newsItem{}, names: map[int]Name{}}
 		for range first() {
 			w.stores = append(w.stores, &scriptStore{w: w})
 		}
@@ -171,7 +184,7 @@ func (w *newsScript) run(t *testing.T, d *datadriven.TestData) string {
 	case "accept", "execute", "abort":
 		var row string
 		d.ScanArgs(t, "row", &row)
-		i := newsItem{Range: 1, Kind: map[string]newsKind{"accept": accepted, "execute": carriedOut, "abort": aborted}[d.Cmd], Key: keys.Key(row), Name: Name{At: clock.Timestamp{Wall: int64(first())}}}
+		i := newsItem{Range: 1, Kind: map[string]newsKind{"accept": accepted, "execute": carriedOut, "abort": aborted}[d.Cmd], Key: keys.Key(row), Name: w.name(first())}
 		for _, at := range list("at") {
 			x := w.stores[at]
 			x.n.of(1).note(i.Key, i.Name, i.Kind)
@@ -265,7 +278,7 @@ func (w *newsScript) read(t *testing.T, d *datadriven.TestData, x *scriptStore) 
 		fmt.Fprintf(&b, "it has heard all up to %v ago", l.Age)
 	}
 	for _, r := range rows {
-		fmt.Fprintf(&b, "; %s lacks something, known for %v", string(r.Key), r.For)
+		fmt.Fprintf(&b, "; %s lacks something, known for %v", string(r.Key), r.For.Round(time.Millisecond))
 	}
 	var again []string
 	for _, k := range l.stale(within) {

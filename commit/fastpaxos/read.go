@@ -70,7 +70,7 @@ type Looked struct {
 // StaleRow is a row that may be older than the other ones of an answer.
 type StaleRow struct {
 	Key keys.Key
-	// For is how long the replica has known that something is missing; or, with Vote, how old an option is whose outcome it has not heard.
+	// For is how long the replica has known that something is missing, or more if that is old; or, with Vote, how old an option is whose outcome it has not heard.
 	For  time.Duration
 	Vote bool
 }
