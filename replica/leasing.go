@@ -158,7 +158,9 @@ func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence
 		if now.Add(lease.Farthest).Less(at) {
 			return 0, &kv.FutureError{At: at, Serves: now.Add(lease.Farthest)}
 		}
-		extends := r.asksAhead(s, at, now)
+		// A request of now is served at the start of a lease that begins later. It waits until that is in reach: if it asked for more, each lease would begin
+		// further ahead than the one before.
+		extends := r.asksAhead(s, at, now.Forward(s.Start))
 		switch leader := r.leader.Load(); {
 		case leader == 0 && r.unled.Load() >= unledTicks:
 			return 0, &kv.UnavailableError{Reason: "no lease: " + errUnled.Error()}
