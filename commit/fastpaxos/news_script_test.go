@@ -137,7 +137,9 @@ func inWords(a tidings) string {
 	return fmt.Sprintf("%s; next is %d", strings.Join(parts, ", "), a.Next)
 }
 
-func optionName(n Name) string { return "option " + strconv.FormatInt(n.At.Wall%int64(time.Millisecond), 10) }
+func optionName(n Name) string {
+	return "option " + strconv.FormatInt(n.At.Wall%int64(time.Millisecond), 10)
+}
 
 // name is that of an option with a number, which is made when it is first spoken of.
 func (w *newsScript) name(number int) Name {
