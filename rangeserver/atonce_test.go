@@ -106,7 +106,8 @@ func TestLeaseAtOnce(t *testing.T) {
 					if l, _ := next.store.Replica(2).Lease(); l.Start.LessEq(latest) {
 						t.Errorf("round %d: lease %d of n%d starts at %v, and n%d has served %v", round, l.Sequence, next.id, l.Start, old.id, latest)
 					}
-					ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+					// A timestamp before the lease's start is served once that is in reach.
+					ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
 					if _, err := next.store.Replica(2).EnsureLease(ctx, next.clock.Now().Add(2*time.Second)); err != nil {
 						t.Errorf("round %d: n%d does not serve the future: %v", round, next.id, err)
 					}

@@ -159,8 +159,9 @@ func (r *Replica) EnsureLease(ctx context.Context, at clock.Timestamp) (sequence
 			return 0, &kv.FutureError{At: at, Serves: now.Add(lease.Farthest)}
 		}
 		// A request of now is served at the start of a lease that begins later. It waits until that is in reach: if it asked for more, each lease would begin
-		// further ahead than the one before.
-		extends := r.asksAhead(s, at, now.Forward(s.Start))
+		// further ahead than the one before (lease.RL5).
+		pushed := at.LessEq(s.Start.Add(startSlack))
+		extends := !pushed && r.asksAhead(s, at, now)
 		switch leader := r.leader.Load(); {
 		case leader == 0 && r.unled.Load() >= unledTicks:
 			return 0, &kv.UnavailableError{Reason: "no lease: " + errUnled.Error()}
@@ -268,6 +269,9 @@ func (r *Replica) awaitsHeartbeat(s *leaseState) bool {
 	}
 	return !s.revoked && incarnation == s.Incarnation
 }
+
+// startSlack is how far after the start of a lease a request is still taken for one of now, which was moved there.
+const startSlack = 50 * time.Millisecond
 
 // asksAhead reports whether the lease does not reach a timestamp however often it is extended, and has the next extension say so
 // (lease.RL5).
