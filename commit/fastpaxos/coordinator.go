@@ -585,12 +585,13 @@ func (x *coordinator) refused(ctx context.Context, a *attempt, at clock.Timestam
 	}
 	a.mu.Unlock()
 	for _, k := range hot {
-		if len(x.turns) == 0 || slices.ContainsFunc(x.turns, func(t *turn) bool { return t.key.Equal(k) }) {
+		if len(x.turns) == 0 || x.hasTurn(k) {
 			x.c.heat(k)
 		} else {
 			x.c.contest(k)
 		}
 	}
+	x.afresh(hot)
 	for _, b := range wait {
 		if x.c.clear(ctx, b) != nil {
 			break

@@ -136,8 +136,9 @@ func (t *turns) cool(k string) {
 	delete(t.also, k)
 }
 
-// hot are those of the rows that are hot at which a transaction takes turns, in order: the first one of those that it wants, and others where that was not enough.
-func (c *Client) hot(has func(keys.Key) bool) (first []keys.Key) {
+// hot are those of the rows that are hot at which a transaction takes turns, in order: the first one of those that it wants, unless it has some already, and others where that was
+// not enough.
+func (c *Client) hot(has func(keys.Key) bool, some bool) (first []keys.Key) {
 	now := c.o.Host.Clock.Monotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,7 +150,11 @@ func (c *Client) hot(has func(keys.Key) bool) (first []keys.Key) {
 		}
 	}
 	slices.SortFunc(first, keys.Key.Compare)
-	for i := 1; i < len(first); {
+	i := 1
+	if some {
+		i = 0
+	}
+	for i < len(first) {
 		if now < c.turns.also[string(first[i])] {
 			i++
 		} else {
@@ -164,8 +169,8 @@ func (x *coordinator) await(ctx context.Context, has func(keys.Key) bool) error 
 	if x.c.o.Peers == nil {
 		return nil
 	}
-	for i, k := range x.c.hot(has) {
-		if n := len(x.turns); n >= atOnce || n > 0 && (i == 0 || k.Compare(x.turns[n-1].key) <= 0) {
+	for _, k := range x.c.hot(has, len(x.turns) > 0) {
+		if n := len(x.turns); n >= atOnce || n > 0 && k.Compare(x.turns[n-1].key) <= 0 {
 			continue
 		}
 		done := x.works() // it needs those that it has
@@ -177,6 +182,29 @@ func (x *coordinator) await(ctx context.Context, has func(keys.Key) bool) error 
 		x.turns = append(x.turns, t)
 	}
 	return nil
+}
+
+// afresh gives turns back with which the next attempt would not get those that it needs: those at rows that it did not want any more, or that others need not wait for any more,
+// and all of them if it was refused at a row before one of them.
+func (x *coordinator) afresh(refused []keys.Key) {
+	now := x.c.o.Host.Clock.Monotonic()
+	x.turns = slices.DeleteFunc(x.turns, func(t *turn) bool {
+		_, wanted := x.seen[string(t.key)]
+		x.c.mu.Lock()
+		over := !wanted || t.over(now)
+		x.c.mu.Unlock()
+		if over {
+			x.c.pass(t)
+		}
+		return over
+	})
+	if n := len(x.turns); n > 0 && slices.ContainsFunc(refused, func(k keys.Key) bool { return !x.hasTurn(k) && k.Less(x.turns[n-1].key) }) {
+		x.Ended()
+	}
+}
+
+func (x *coordinator) hasTurn(k keys.Key) bool {
+	return slices.ContainsFunc(x.turns, func(t *turn) bool { return t.key.Equal(k) })
 }
 
 // works says that the transaction does something until the returned function is called: that its turns are in use.

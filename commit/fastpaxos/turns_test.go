@@ -3,6 +3,7 @@ package fastpaxos
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -146,11 +147,11 @@ func TestTurns(t *testing.T) {
 	})
 	run("rows are hot for a while", func(t *testing.T, _ *lab, gs []*gateway) {
 		has := func(k keys.Key) bool { return true }
-		if len(gs[0].client.hot(has)) == 0 {
+		if len(gs[0].client.hot(has, false)) == 0 {
 			t.Error("the row is not hot")
 		}
 		time.Sleep(hotTime + time.Second)
-		if k := gs[0].client.hot(has); len(k) > 0 {
+		if k := gs[0].client.hot(has, false); len(k) > 0 {
 			t.Errorf("%s is hot", k)
 		}
 	})
@@ -174,4 +175,71 @@ func TestTurns(t *testing.T) {
 			g.client.mu.Unlock()
 		}
 	})
+}
+
+// TestTurnsOfAnotherAttempt: a transaction that is refused keeps the turns with which its next attempt can get those that it needs, and no others: turns are taken in the order of rows.
+func TestTurnsOfAnotherAttempt(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		has, read, hot string // at which rows it has turns, which ones it has read in the attempt, and which ones are hot when it wants all
+		lost           string // where it was refused
+		later          time.Duration
+		want           string // at which rows it has turns in the next attempt
+	}{
+		{name: "it lost at the row", has: "k", read: "k", lost: "k", want: "k"},
+		{name: "a row before the turn", has: "n", read: "kn", lost: "k", want: "kn"},
+		{name: "a row behind it", has: "k", read: "kn", lost: "n", want: "kn"},
+		{name: "rows before and behind", has: "m", read: "kmn", lost: "kn", want: "kmn"},
+		{name: "a row that is not wanted any more", has: "n", read: "k", lost: "k", want: "k"},
+		{name: "one of several", has: "kmn", read: "kno", lost: "o", want: "kno"},
+		{name: "a row that is hot, but where it did not lose", has: "k", read: "kn", hot: "n", lost: "k", want: "k"},
+		{name: "a turn that is over", has: "k", read: "k", lost: "k", later: thinkTime + time.Second, want: "k"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newLab(42).gateway(42, 1)
+				x, _ := g.txn()
+				each := func(of string, f func(k keys.Key)) {
+					for i := range len(of) {
+						f(keys.Key(of[i : i+1]))
+					}
+				}
+				had := map[string]*turn{}
+				each(c.has, func(k keys.Key) {
+					g.client.contest(k)
+					if err := x.await(t.Context(), k.Equal); err != nil {
+						t.Fatal(err)
+					}
+					had[string(k)] = x.turns[len(x.turns)-1]
+				})
+				time.Sleep(c.later)
+				each(c.read, func(k keys.Key) { x.see(&Row{Key: k}) })
+				each(c.hot, g.client.heat)
+				var lost []keys.Key
+				each(c.lost, func(k keys.Key) {
+					if lost = append(lost, k); x.hasTurn(k) {
+						g.client.heat(k)
+					} else {
+						g.client.contest(k)
+					}
+				})
+				x.afresh(lost)
+				if err := x.await(t.Context(), func(k keys.Key) bool { return strings.Contains(c.read, string(k)) }); err != nil {
+					t.Fatal(err)
+				}
+				got := ""
+				for _, turn := range x.turns {
+					got += string(turn.key)
+					if again := had[string(turn.key)]; c.later > 0 && turn == again {
+						t.Errorf("a turn that is over is kept")
+					}
+				}
+				if got != c.want {
+					t.Errorf("it has turns at %q, want %q", got, c.want)
+				}
+				x.Ended()
+				stop(g)
+			})
+		})
+	}
 }
