@@ -3,6 +3,7 @@ package fastpaxos
 import (
 	"bytes"
 	"context"
+	"errors"
 	"hash/fnv"
 	"slices"
 	"time"
@@ -33,8 +34,8 @@ const (
 	hotTime = 4 * time.Second
 	// turnPatience is how long a keeper lets a gateway wait before it says that it is not its turn yet, and that the keeper is alive.
 	turnPatience = 250 * time.Millisecond
-	// silence is for how long a keeper is not asked again that has not answered.
-	silence = 10 * time.Second
+	// silence is for how long a keeper is not asked again that has not answered. Gateways that disagree about the keeper don't take turns with each other for that long.
+	silence = 2 * time.Second
 	// inLine is how long a transaction waits for its turn at most.
 	inLine = 15 * time.Second
 	// outcomeTime is for how long a gateway that has got a turn waits for the outcome of the one before.
@@ -386,14 +387,14 @@ func (c *Client) keeper(ctx context.Context, k keys.Key) kv.NodeID {
 	h := fnv.New32a()
 	_, _ = h.Write(k)
 	at := int(h.Sum32() % uint32(len(nodes)))
+	nodes = slices.DeleteFunc(slices.Concat(nodes[at:], nodes[:at]), func(n kv.NodeID) bool { return c.answers(n) == 0 })
 	now := c.o.Host.Clock.Monotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for range nodes {
-		if now >= c.turns.silent[nodes[at]] {
-			return nodes[at]
+	for _, n := range nodes {
+		if now >= c.turns.silent[n] {
+			return n
 		}
-		at = (at + 1) % len(nodes)
 	}
 	return 0
 }
@@ -411,7 +412,7 @@ func (c *Client) atKeeper(ctx context.Context, t *turn, rival kv.NodeID) {
 	t.begun = 0 // it has not begun
 	c.mu.Unlock()
 	after, err := c.stand(ctx, to, ask)
-	if err != nil && ctx.Err() == nil {
+	if err != nil && !errors.Is(err, errSilent) && ctx.Err() == nil { // a node that is silent at the moment may be slow in one thing only
 		c.mu.Lock()
 		c.turns.silent[to] = c.o.Host.Clock.Monotonic() + silence
 		c.mu.Unlock()

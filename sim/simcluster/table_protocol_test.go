@@ -281,9 +281,8 @@ func TestProtocolUnderLoad(t *testing.T) {
 			t.Errorf("%d rows are in the index with what they have", n)
 		}
 		t.Logf("own %v, shared %v, longest pair %v", own, shared, longest)
-		// In some runs one client loses to the others again and again while the table changes, until its statement gives up after some 22 s (40001). Such a
-		// wait is too long (docs/performance.md).
-		if slow := max(longest[0], longest[1], longest[2]); slow > time.Minute {
+		// 1.1 to 3.0 s in 24 runs alone.
+		if slow := max(longest[0], longest[1], longest[2]); slow > 8*time.Second {
 			t.Errorf("two updates took %v", slow)
 		}
 	})
