@@ -7,7 +7,6 @@ import (
 
 	"meridian/sql/catalog"
 	"meridian/sql/parse"
-	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
@@ -67,6 +66,15 @@ func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool, 
 			kind = "temporary"
 		}
 		b.fail(sqlstate.InvalidTableDefinition, nil, "constraints on %s tables may reference only %s tables", kind, kind)
+	}
+	if onCommit := d.onCommit; ref != nil && ref.OnCommit == catalog.DeleteRows {
+		if d.existing != nil {
+			onCommit = d.existing.OnCommit
+		}
+		if onCommit == 0 { // PostgreSQL finds it when the rows are to be deleted
+			raise(sqlstate.New(sqlstate.FeatureNotSupported, "unsupported ON COMMIT and foreign key combination").
+				WithDetail("Table \"%s\" references \"%s\", but they do not have the same ON COMMIT setting.", d.name.Name, ref.Name))
+		}
 	}
 	c.RefTable = ref
 	for _, t := range n.ToCols {
@@ -177,7 +185,7 @@ func (d *tableDef) foreign(n *tree.ForeignKeyConstraintTableDef, notValid bool, 
 	}
 	for i, f := range c.Columns {
 		lt, rt := d.draft.ColumnByName(f.Name).Type, refType(c.RefColumns[i])
-		if _, _, err := b.Registry.ResolveCompare(scalar.EQ, rt, lt); err != nil || lt.Category() != rt.Category() {
+		if !b.Registry.MayReference(rt, lt) {
 			name := c.Name
 			if name == "" {
 				name = pickName(d.constraintTaken, "fkey", d.name.Name, f.Name)

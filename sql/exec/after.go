@@ -495,7 +495,7 @@ func (in *fkIn) apply(m *mutation, e fkEvent, before types.Row) (err error) {
 		return err
 	}
 	for _, o := range w.out {
-		if o.fk == in.fk && action == catalog.Cascade {
+		if o.fk == in.fk && action == catalog.Cascade && !(in.fk.MatchFull && anyNull(after, in.cols)) {
 			continue // the entry exists by construction
 		}
 		if err := m.outgoingOne(o, w, after, before); err != nil {

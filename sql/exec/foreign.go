@@ -471,10 +471,23 @@ func differ(t *catalog.Table, cols []int, a, b types.Row) bool {
 	return false
 }
 
+// looksDifferent is differ for values that may be equal and print differently: ON UPDATE passes 1.00 on after 1.0, and RESTRICT refuses it.
+func looksDifferent(t *catalog.Table, cols []int, a, b types.Row) bool {
+	return differ(t, cols, a, b) || slices.ContainsFunc(cols, func(c int) bool { return !types.SameRepresentation(a[c], b[c]) })
+}
+
+// keyChanged reports whether an update of a parent is one that the foreign key's action is for. For NO ACTION it is not if the key is there under another look.
+func (in *fkIn) keyChanged(parent *catalog.Table, before, after types.Row) bool {
+	if in.fk.OnUpdate == catalog.NoAction {
+		return differ(parent, in.refs, before, after)
+	}
+	return looksDifferent(parent, in.refs, before, after)
+}
+
 // incoming notes the removal of a key that other rows may refer to.
 func (m *mutation) incoming(w *tableWriter, before, after types.Row) error {
 	for _, in := range w.in {
-		if after != nil && !differ(w.table, in.refs, before, after) {
+		if after != nil && !in.keyChanged(w.table, before, after) {
 			continue
 		}
 		if anyNull(before, in.refs) {

@@ -104,6 +104,35 @@ func (r *Registry) ResolveAggregate(name string, args []*types.T) (AggResolution
 	return res, nil
 }
 
+// MayReference reports whether a column of a foreign key may refer to a key column of another type, as PostgreSQL has it: an operator of the key's operator family compares
+// them, or an implicit cast makes the former the type of the key. So an integer may refer to a numeric, and not the other way round.
+func (r *Registry) MayReference(key, column *types.T) bool {
+	if _, _, err := r.ResolveCompare(EQ, key, column); err != nil {
+		return false
+	}
+	family := func(t *types.T) int {
+		switch t.Kind {
+		case types.KindInt2, types.KindInt4, types.KindInt8:
+			return 1
+		case types.KindFloat4, types.KindFloat8:
+			return 2
+		case types.KindDate, types.KindTimestamp, types.KindTimestampTZ:
+			return 3
+		}
+		return 0
+	}
+	f := family(key)
+	switch k := key.Kind; { // what the operator class of a key's index takes
+	case k == types.KindCIDR:
+		key = types.Inet
+	case k == types.KindVarChar:
+		key = types.Text
+	case k >= types.KindOID && k <= types.KindRegRole:
+		key = types.OID
+	}
+	return f != 0 && f == family(column) || types.CanCast(column, key, types.CastImplicit)
+}
+
 // ResolveCompare gives the types that the two sides of a comparison are coerced to.
 func (r *Registry) ResolveCompare(op CmpOp, left, right *types.T) (lt, rt *types.T, err error) {
 	fail := func() error {

@@ -622,7 +622,7 @@ func (o *Options) validateForeign(ctx context.Context, tx exec.KV, view *lease.V
 			return err
 		}
 	}
-	var cols, on, notNull []string
+	var cols, on, null, notNull []string
 	for i, id := range k.Columns {
 		c, p := t.Column(id), ref.Column(k.RefColumns[i])
 		if c == nil || p == nil {
@@ -631,11 +631,19 @@ func (o *Options) validateForeign(ctx context.Context, tx exec.KV, view *lease.V
 		cols = append(cols, "c."+quoteIdent(c.Name))
 		on = append(on, "c."+quoteIdent(c.Name)+" = p."+quoteIdent(p.Name))
 		notNull = append(notNull, "c."+quoteIdent(c.Name)+" IS NOT NULL")
+		null = append(null, "c."+quoteIdent(c.Name)+" IS NULL")
 	}
-	q := "SELECT " + strings.Join(cols, ", ") + " FROM " + qualified(view, t) + " c WHERE " + strings.Join(notNull, " AND ") +
-		" AND NOT EXISTS (SELECT 1 FROM " + qualified(view, ref) + " p WHERE " + strings.Join(on, " AND ") + ") LIMIT 1"
+	without := strings.Join(notNull, " AND ") + " AND NOT EXISTS (SELECT 1 FROM " + qualified(view, ref) + " p WHERE " + strings.Join(on, " AND ") + ")"
+	if k.MatchFull && len(cols) > 1 {
+		without = "(" + strings.Join(null, " OR ") + ") AND (" + strings.Join(notNull, " OR ") + ") OR " + without
+	}
+	q := "SELECT " + strings.Join(cols, ", ") + " FROM " + qualified(view, t) + " c WHERE " + without + " LIMIT 1"
 	var detail string
 	err := o.query(ctx, tx, view, q, func(r types.Row) error {
+		if slices.ContainsFunc(r, types.Datum.IsNull) {
+			detail = "MATCH FULL does not allow mixing of null and nonnull key values."
+			return errFound
+		}
 		var names, values []string
 		for i, id := range k.Columns {
 			c := t.Column(id)

@@ -7,7 +7,6 @@ import (
 	"meridian/keys"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
-	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 	"meridian/txn"
@@ -253,7 +252,7 @@ func (c *change) recheckForeign(t *catalog.Table, k *catalog.ForeignKey) error {
 	}
 	for i := range k.Columns {
 		a, b := t.Column(k.Columns[i]), ref.Column(k.RefColumns[i])
-		if _, _, err := c.o.Registry.ResolveCompare(scalar.EQ, b.Type, a.Type); err != nil || a.Type.Category() != b.Type.Category() {
+		if !c.o.Registry.MayReference(b.Type, a.Type) {
 			return sqlstate.New(sqlstate.DatatypeMismatch, "foreign key constraint \"%s\" cannot be implemented", k.Name).
 				WithDetail("Key columns \"%s\" and \"%s\" are of incompatible types: %s and %s.", a.Name, b.Name, a.Type.Name(), b.Type.Name())
 		}
