@@ -51,14 +51,14 @@ func (c *CreateTable) Descriptor(id, database, schema catalog.ID, owner string, 
 			}
 		}
 	}
-	t.Materialized, t.View, t.DependsOn = c.Materialized, c.View, c.DependsOn
+	t.Materialized, t.View, t.DependsOn, t.Keyed = c.Materialized, c.View, c.DependsOn, c.Keyed
 	return t
 }
 
 // Descriptor makes the descriptor of the view.
 func (v *CreateView) Descriptor(id, database, schema catalog.ID, owner string) *catalog.Table {
 	t := &catalog.Table{ID: id, Version: 1, Name: v.Name.Name, Database: database, Schema: schema, Kind: catalog.KindView, Owner: owner,
-		View: v.Query, DependsOn: v.DependsOn, NextColumn: 1}
+		View: v.Query, DependsOn: v.DependsOn, Keyed: v.Keyed, NextColumn: 1}
 	if v.Invoker {
 		t.Options = map[string]string{catalog.SecurityInvoker: "true"}
 	}

@@ -253,6 +253,17 @@ func (b *builder) copyStmt(n *parse.Copy) Statement {
 	if n.From && t.Kind != catalog.KindTable {
 		b.fail(sqlstate.WrongObjectType, nil, "cannot copy to %s \"%s\"", kindWord(t.Kind), t.Name)
 	}
+	if !n.From && (t.Kind != catalog.KindTable && t.Kind != catalog.KindVirtual || t.Materialized) {
+		kind := kindWord(t.Kind)
+		if t.Materialized {
+			kind = "materialized view"
+		}
+		e := sqlstate.New(sqlstate.WrongObjectType, "cannot copy from %s \"%s\"", kind, t.Name)
+		if t.Kind != catalog.KindSequence {
+			e = e.WithHint("Try the COPY (SELECT ...) TO variant.")
+		}
+		raise(e)
+	}
 	c.Table = t
 	if n.Columns == nil {
 		for i := range t.Columns {

@@ -32,7 +32,7 @@ func (b *builder) alterTable(n *tree.AlterTable) Statement {
 	}
 	draft := *t
 	draft.Columns = append([]catalog.Column(nil), t.Columns...)
-	d := &tableDef{b: b, existing: t, draft: &draft, names: map[string]bool{}}
+	d := &tableDef{b: b, existing: t, draft: &draft, names: map[string]bool{}, generated: map[string]bool{}}
 	d.name = Name{Database: b.databaseOf(t), Schema: b.schemaOf(t), Name: t.Name}
 	for i := range t.Checks {
 		d.names[t.Checks[i].Name] = true
@@ -95,10 +95,7 @@ func (b *builder) alterType(n *tree.AlterTableAlterColumnType, t *catalog.Table,
 	col := b.existingColumn(t, n.Column)
 	b.noPartitionColumn(t, col.Name)
 	to := b.typeRef(n.ToType)
-	switch to.Kind {
-	case types.KindUnknown, types.KindVoid, types.KindTuple, types.KindAny:
-		b.fail(sqlstate.InvalidTableDefinition, nil, "column \"%s\" has pseudo-type %s", col.Name, to.Name())
-	}
+	b.storable(col.Name, to, nil)
 	if col.Identity != 0 && !to.IsInteger() {
 		b.fail(sqlstate.InvalidParameterValue, nil, "identity column type must be smallint, integer, or bigint")
 	}

@@ -34,6 +34,9 @@ type tableDef struct {
 	retyped     map[string]*types.T
 	// region is the region column of a new table that is REGIONAL BY ROW.
 	region string
+	// generated are columns with a generation expression, which may not be bound yet.
+	generated map[string]bool
+	onCommit  catalog.OnCommit
 	// later are checks and foreign keys, bound when all columns are known.
 	later []func()
 }
@@ -56,7 +59,7 @@ func (d *tableDef) column(name string) *ColumnDef {
 func (d *tableDef) has(name string) bool { return d.draft.ColumnByName(name) != nil }
 
 func (b *builder) createTable(n *tree.CreateTable) Statement {
-	d := &tableDef{b: b, names: map[string]bool{}}
+	d := &tableDef{b: b, names: map[string]bool{}, generated: map[string]bool{}}
 	temporary := n.Persistence.IsTemporary()
 	d.name, temporary = b.newRelation(string(n.Table.CatalogName), string(n.Table.SchemaName), string(n.Table.ObjectName), temporary)
 	d.temporary = temporary
@@ -68,6 +71,7 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 	case parse.DropTable:
 		ct.OnCommit = catalog.DropTable
 	}
+	d.onCommit = ct.OnCommit
 	if b.stmt.OnCommit != parse.OnCommitUnset && !temporary {
 		b.fail(sqlstate.InvalidTableDefinition, nil, "ON COMMIT can only be used on temporary tables")
 	}
@@ -195,12 +199,27 @@ func (b *builder) createTableAs(n *tree.CreateTable, d *tableDef, ct *CreateTabl
 			b.fail(sqlstate.DuplicateColumn, nil, "column \"%s\" specified more than once", name)
 		}
 		t := c.t
-		if t.Kind == types.KindVoid || t.Kind == types.KindTuple {
-			b.fail(sqlstate.InvalidTableDefinition, nil, "column \"%s\" has pseudo-type %s", name, t.Name())
+		if t.Kind != types.KindUnknown {
+			b.storable(name, t, nil)
 		}
 		d.add(ColumnDef{Name: name, Type: t})
 	}
 	ct.As = b.finish(b.queryOf(&out, "SELECT"))
+}
+
+// storable refuses a type that no column can have, also as the elements of an array. at is where the column's name is written.
+func (b *builder) storable(column string, t *types.T, at any) {
+	base := t
+	for base.Elem != nil {
+		base = base.Elem
+	}
+	switch {
+	case base.Kind == types.KindTuple && base.Row != "":
+		raise(sqlstate.New(sqlstate.FeatureNotSupported, "column \"%s\" can't have the type %s: rows are not stored in columns", column, t.Name()).
+			WithHint("Store the key of the row, or the row as jsonb."))
+	case base.Kind == types.KindTuple, base.Kind == types.KindUnknown, base.Kind == types.KindVoid, base.Kind == types.KindAny:
+		b.fail(sqlstate.InvalidTableDefinition, at, "column \"%s\" has pseudo-type %s", column, t.Name())
+	}
 }
 
 // add appends a column to the definition and to the draft.
@@ -252,10 +271,7 @@ func (d *tableDef) columnDef(n *tree.ColumnTableDef) {
 		b.fail(sqlstate.FeatureNotSupported, n.Name, "a column needs a type")
 	}
 	c := ColumnDef{Name: name, Type: b.typeRef(n.Type), Hidden: n.Hidden}
-	switch c.Type.Kind {
-	case types.KindUnknown, types.KindVoid, types.KindTuple, types.KindAny:
-		b.fail(sqlstate.InvalidTableDefinition, n.Name, "column \"%s\" has pseudo-type %s", name, c.Type.Name())
-	}
+	b.storable(name, c.Type, n.Name)
 	c.NotNull = n.Nullable.Nullability == tree.NotNull || n.PrimaryKey.IsPrimaryKey
 	serial := n.IsSerial
 	if gt, ok := n.Type.(*gtypes.T); ok && !serial {
@@ -270,6 +286,9 @@ func (d *tableDef) columnDef(n *tree.ColumnTableDef) {
 	}
 	if n.PrimaryKey.Sharded {
 		b.fail(sqlstate.FeatureNotSupported, nil, "hash-sharded indexes are not supported")
+	}
+	if serial && identity {
+		b.fail(sqlstate.SyntaxError, nil, "both default and identity specified for column \"%s\" of table \"%s\"", name, d.name.Name)
 	}
 	if serial || identity {
 		if n.DefaultExpr.Expr != nil {
@@ -310,6 +329,7 @@ func (d *tableDef) columnDef(n *tree.ColumnTableDef) {
 			b.fail(sqlstate.SyntaxError, nil, "both default and generation expression specified for column \"%s\" of table \"%s\"", name, d.name.Name)
 		}
 		expr := n.Computed.Expr
+		d.generated[name] = true
 		d.later = append(d.later, func() { d.columns[pos].Generated = d.generatedText(expr, name) })
 	}
 	if n.PrimaryKey.IsPrimaryKey {
@@ -399,10 +419,9 @@ func (d *tableDef) generatedText(e tree.Expr, name string) string {
 		b.fail(sqlstate.InvalidObjectDefinition, e, "generation expression is not immutable")
 	}
 	scalar.Columns(x, func(id scalar.ColumnID) {
-		for _, o := range d.columns {
-			if o.Generated != "" && b.meta.Column(id).Name == o.Name || b.meta.Column(id).Name == name {
-				raise(b.at(sqlstate.New(sqlstate.InvalidObjectDefinition, "cannot use generated column \"%s\" in column generation expression", b.meta.Column(id).Name), e))
-			}
+		if of := b.meta.Column(id).Name; d.generated[of] || d.draft.ColumnByName(of).Generated != "" {
+			raise(b.at(sqlstate.New(sqlstate.InvalidObjectDefinition, "cannot use generated column \"%s\" in column generation expression", of).
+				WithDetail("A generated column cannot reference another generated column."), e))
 		}
 	})
 	return b.storedValue(value, x, col, e)

@@ -49,7 +49,7 @@ func (b *builder) createView(n *tree.CreateView) Statement {
 		seen[name] = true
 		v.Columns = append(v.Columns, ColumnDef{Name: name, Type: c.t})
 	}
-	v.DependsOn = b.text.relations(b.depends)
+	v.DependsOn, v.Keyed = b.text.relations(b.depends), b.text.keyed
 	if !v.Temporary && slices.ContainsFunc(v.DependsOn, catalog.IsLocal) {
 		v.Name, v.Temporary = b.newRelation(string(n.Name.CatalogName), string(n.Name.SchemaName), string(n.Name.ObjectName), true)
 		v.Notices = append(v.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "view \"" + v.Name.Name + "\" will be a temporary view"})
@@ -87,7 +87,7 @@ func (b *builder) createMaterialized(n *tree.CreateView) Statement {
 	if ct.DependsOn = b.text.relations(b.depends); slices.ContainsFunc(ct.DependsOn, catalog.IsLocal) {
 		b.fail(sqlstate.FeatureNotSupported, nil, "materialized views must not use temporary tables or views")
 	}
-	ct.View = b.viewText(n.AsSource)
+	ct.View, ct.Keyed = b.viewText(n.AsSource), b.text.keyed
 	return ct
 }
 

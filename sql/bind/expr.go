@@ -103,6 +103,7 @@ func (b *builder) regConst(k *scalar.Const, to *types.T) scalar.Expr {
 		return nil // an index, or an error at run time
 	}
 	b.uses(t)
+	b.text.object(k, t)
 	s = "" // the name is looked up when the value is written (types.T5)
 	if b.home != nil {
 		// The value carries the qualified name to run time, where the session's search path may be another.

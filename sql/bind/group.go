@@ -202,6 +202,7 @@ func (r *regrouper) allowed(id opt.ColumnID, at any) {
 	}
 	for _, w := range r.whole {
 		if c.rel == w {
+			r.b.text.groups(w.table)
 			r.g.Group = append(r.g.Group, id)
 			return
 		}

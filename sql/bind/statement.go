@@ -307,10 +307,11 @@ type CreateTable struct {
 	Ballots catalog.Ballots
 	Gamma   int
 	Notices []Notice
-	// Materialized is CREATE MATERIALIZED VIEW: its query's text is View, and it reads DependsOn.
+	// Materialized is CREATE MATERIALIZED VIEW: its query's text is View, it reads DependsOn, and relies on the keys of Keyed.
 	Materialized bool
 	View         string
 	DependsOn    []catalog.ID
+	Keyed        []catalog.ID
 	// As is CREATE TABLE AS: the query that fills the table, its columns in the order of Columns (without rowid).
 	As       *Query
 	WithData bool
@@ -528,6 +529,7 @@ type CreateView struct {
 	Columns     []ColumnDef
 	Query       string
 	DependsOn   []catalog.ID
+	Keyed       []catalog.ID // catalog.Table.Keyed
 	// Invoker says that the view reads with the rights of the role that uses it, not of its owner.
 	Invoker bool
 	Notices []Notice

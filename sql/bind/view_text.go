@@ -1,6 +1,7 @@
 package bind
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,18 +16,22 @@ import (
 )
 
 // viewText collects the meaning of the names and literals of a view's query while the query is bound, and writes the stored text, which has the
-// same meaning in any session, and after objects were renamed: relations have their schemas, enums are named by identity, and each
-// constant of an enum is written with its type (parse.TypeReferences). A nil *viewText, of a query that is not stored, collects nothing.
+// same meaning in any session, and after objects were renamed: relations have their schemas, enums are named by identity, each
+// constant of an enum is written with its type (parse.TypeReferences), and a constant that names a relation, as nextval's, has its number. A nil *viewText, of a query that is not
+// stored, collects nothing.
 type viewText struct {
 	tables   map[*tree.TableName]*catalog.Table
 	literals map[*scalar.Const]*tree.StrVal
 	values   map[*tree.StrVal]*types.T   // literals that are constants of an enum
 	casts    map[*tree.CastExpr]*types.T // casts to enums
+	objects  map[*tree.StrVal]catalog.ID // literals that are relations
+	regs     map[*tree.StrVal]bool       // literals that the text casts to regclass
+	keyed    []catalog.ID                // relations by whose primary key the query groups
 }
 
 func newViewText() *viewText {
 	return &viewText{tables: map[*tree.TableName]*catalog.Table{}, literals: map[*scalar.Const]*tree.StrVal{},
-		values: map[*tree.StrVal]*types.T{}, casts: map[*tree.CastExpr]*types.T{}}
+		values: map[*tree.StrVal]*types.T{}, casts: map[*tree.CastExpr]*types.T{}, objects: map[*tree.StrVal]catalog.ID{}, regs: map[*tree.StrVal]bool{}}
 }
 
 // resolved notes the relation for which a name stands.
@@ -67,8 +72,28 @@ func (v *viewText) became(from, to scalar.Expr) {
 
 // cast notes the type that a cast names.
 func (v *viewText) cast(n *tree.CastExpr, to *types.T) {
-	if v != nil && to.IsEnum() {
+	if v == nil {
+		return
+	}
+	if to.IsEnum() {
 		v.casts[n] = to
+	}
+	if k, ok := n.Expr.(*tree.StrVal); ok && to.Kind == types.KindRegClass {
+		v.regs[k] = true
+	}
+}
+
+// object notes the relation that a constant names.
+func (v *viewText) object(k *scalar.Const, t *catalog.Table) {
+	if v != nil && v.literals[k] != nil && t.Kind != catalog.KindVirtual {
+		v.objects[v.literals[k]] = t.ID
+	}
+}
+
+// groups notes that the query relies on the primary key of a relation.
+func (v *viewText) groups(t *catalog.Table) {
+	if v != nil && !slices.Contains(v.keyed, t.ID) {
+		v.keyed = append(v.keyed, t.ID)
 	}
 }
 
@@ -80,6 +105,9 @@ func (v *viewText) relations(depends []opt.Dependency) (named []catalog.ID) {
 			ids[t.ID] = true
 		}
 	}
+	for _, id := range v.objects {
+		ids[id] = true
+	}
 	for _, d := range depends {
 		if ids[d.ID] {
 			named = append(named, d.ID)
@@ -90,7 +118,7 @@ func (v *viewText) relations(depends []opt.Dependency) (named []catalog.ID) {
 
 // write returns the text of the query. It refuses a query whose text the parser could not parse again.
 func (v *viewText) write(sel *tree.Select, name func(*catalog.Table) Name) (string, error) {
-	text := v.withEnums(func() string {
+	text := v.withReferences(func() string {
 		ctx := tree.NewFmtCtx(tree.FmtParsable, tree.FmtReformatTableNames(func(ctx *tree.FmtCtx, n *tree.TableName) {
 			if t := v.tables[n]; t != nil {
 				ctx.WriteString(name(t).Quoted())
@@ -109,9 +137,9 @@ func (v *viewText) write(sel *tree.Select, name func(*catalog.Table) Name) (stri
 	return text, nil
 }
 
-// withEnums calls format while the syntax tree has the references of enums in place of their names.
-func (v *viewText) withEnums(format func() string) string {
-	if len(v.values)+len(v.casts) == 0 {
+// withReferences calls format while the syntax tree has the references of enums and of relations in place of their names.
+func (v *viewText) withReferences(format func() string) string {
+	if len(v.values)+len(v.casts)+len(v.objects) == 0 {
 		return format()
 	}
 	direct := map[*tree.StrVal]bool{}
@@ -126,20 +154,30 @@ func (v *viewText) withEnums(format func() string) string {
 		}
 	}
 	// The tree can't express the reference in a constant, so the constant gets a mark that occurs nowhere else in the text.
-	mark := "enum"
+	mark := "named"
 	for plain := format(); strings.Contains(plain, mark); {
 		mark += "_"
 	}
 	var replace []string
+	write := func(n *tree.StrVal, text string) (restore func()) {
+		was, this := *n, mark+strconv.Itoa(len(replace))+"m"
+		*n = *tree.NewStrVal(this)
+		replace = append(replace, "'"+this+"'", text)
+		return func() { *n = was }
+	}
 	for n, t := range v.values {
-		defer func(was tree.StrVal) { *n = was }(*n)
 		text := parse.QuoteLiteral(n.RawString())
 		if !direct[n] {
 			text += "::" + t.Reference()
 		}
-		this := mark + strconv.Itoa(len(replace)) + "m"
-		*n = *tree.NewStrVal(this)
-		replace = append(replace, "'"+this+"'", text)
+		defer write(n, text)()
+	}
+	for n, id := range v.objects {
+		text := parse.QuoteLiteral(strconv.Itoa(int(id)))
+		if !v.regs[n] {
+			text += "::regclass"
+		}
+		defer write(n, text)()
 	}
 	return strings.NewReplacer(replace...).Replace(format())
 }

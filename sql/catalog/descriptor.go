@@ -220,7 +220,9 @@ type Table struct {
 	// View has the query's text, with names qualified; DependsOn are the relations that it reads.
 	View      string
 	DependsOn []ID
-	Sequence  *Sequence
+	// Keyed are those of them whose primary key the query relies on: it groups by the key, and uses other columns. Views of earlier versions do not tell.
+	Keyed    []ID `json:",omitempty"`
+	Sequence *Sequence
 
 	Locality Locality
 	// RegionColumn has the home of each row of a table that is REGIONAL BY ROW; else it is zero.

@@ -897,12 +897,20 @@ func (c *change) dropConstraint(t *catalog.Table, a *bind.DropConstraint) error 
 	return sqlstate.New(sqlstate.UndefinedObject, "constraint \"%s\" of relation \"%s\" does not exist", a.Name, t.Name)
 }
 
-// releaseKey finds the foreign keys that need a unique index, and drops them with CASCADE.
+// releaseKey finds the foreign keys that need a unique index, and the views that group by a primary key, and drops them with CASCADE.
 func (c *change) releaseKey(t *catalog.Table, x *catalog.Index, what string, cascade bool) error {
 	if !x.Unique || x.Predicate != "" {
 		return nil
 	}
 	var deps []dependent
+	if x.Primary {
+		for _, id := range c.usedBy(t) {
+			if v := c.current(id); v != nil && slices.Contains(v.Keyed, t.ID) {
+				deps = append(deps, dependent{described(v) + " " + c.name(v), what, func() error { c.drop(id); return nil }})
+				c.dependents(v, map[catalog.ID]bool{id: true}, &deps)
+			}
+		}
+	}
 	for _, r := range t.ReferencedBy {
 		child := t
 		if r.Table != t.ID {

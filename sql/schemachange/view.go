@@ -74,7 +74,7 @@ func (c *change) replaceView(old *catalog.Table, s *bind.CreateView) error {
 			return sqlstate.New(sqlstate.InvalidTableDefinition, "cannot change name of view column \"%s\" to \"%s\"", o.Name, w.Name).
 				WithHint("Use ALTER VIEW ... RENAME COLUMN ... to change name of view column instead.")
 		}
-		if !o.Type.Same(w.Type) {
+		if !o.Type.Equal(w.Type) {
 			return sqlstate.New(sqlstate.InvalidTableDefinition, "cannot change data type of view column \"%s\" from %s to %s", o.Name, o.Type, w.Type)
 		}
 	}
@@ -90,7 +90,7 @@ func (c *change) replaceView(old *catalog.Table, s *bind.CreateView) error {
 			t.UsedBy = slices.DeleteFunc(t.UsedBy, func(id catalog.ID) bool { return id == old.ID })
 		}
 	}
-	m.View, m.DependsOn, m.Columns, m.NextColumn, m.Options = n.View, n.DependsOn, n.Columns, n.NextColumn, n.Options
+	m.View, m.DependsOn, m.Keyed, m.Columns, m.NextColumn, m.Options = n.View, n.DependsOn, n.Keyed, n.Columns, n.NextColumn, n.Options
 	c.uses(m)
 	return nil
 }

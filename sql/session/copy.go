@@ -68,6 +68,10 @@ func (s *Session) copyFrom(ctx context.Context, c *bind.Copy) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// The client sends its data before it reads the error, as with PostgreSQL: a script's data would be statements otherwise.
+	if c.Options.Freeze && !c.Table.Temporary() && !s.cat.Owns(c.Table.ID) {
+		return "", sqlstate.New(sqlstate.ObjectNotInPrerequisite, "cannot perform COPY FREEZE because the table was not created or truncated in the current subtransaction")
+	}
 	n, err := s.ingest(ctx, c, p, kinds, src, cs)
 	if err != nil {
 		// The connection ignores further data of the client.

@@ -55,8 +55,9 @@ func (f *Functions) enumNamed(name string) *types.T {
 	return enumOrArray(t, array)
 }
 
-// shown is a stored text as shown to users, with types by name.
+// shown is a stored text as shown to users, with types and relations by name.
 func (f *Functions) shown(text string) string {
+	text = renamed(text, func(id uint32) string { return f.RegName(types.KindRegClass, id) })
 	return parse.TypeReferences(text, func(r parse.TypeReference) (string, string) {
 		if t := f.enum(r.OID); t != nil {
 			return r.Literal, f.typeName(t)

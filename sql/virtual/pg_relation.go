@@ -687,7 +687,7 @@ func pgDepend(r *reading) error {
 				continue
 			}
 			r.add("classid", classOfDefaults, "objid", defaultOID(t, c), "refclassid", classOfRelations, "refobjid", t.ID, "refobjsubid", int(c.ID), "deptype", "a")
-			for _, id := range sequencesIn(c.Default) {
+			for _, id := range relationsIn(c.Default) {
 				r.add("classid", classOfDefaults, "objid", defaultOID(t, c), "refclassid", classOfRelations, "refobjid", id, "deptype", "n")
 			}
 		}
@@ -695,18 +695,39 @@ func pgDepend(r *reading) error {
 	return nil
 }
 
-// sequencesIn are the relations that a stored default names, by number: nextval's sequences.
-func sequencesIn(text string) (ids []uint32) {
+// relationsIn are the relations that a stored text names, by number: nextval's sequences.
+func relationsIn(text string) (ids []uint32) {
+	renamed(text, func(id uint32) string {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+		return ""
+	})
+	return ids
+}
+
+// renamed writes a stored text with the names of the relations that it names by number; one for which name returns nothing stays as it is.
+func renamed(text string, name func(id uint32) string) string {
+	const cast = "'::regclass"
+	var b strings.Builder
+	lower, done := strings.ToLower(text), 0
 	for {
-		before, after, ok := strings.Cut(text, "'::regclass")
-		if !ok {
-			return ids
+		n := strings.Index(lower[done:], cast)
+		if n < 0 {
+			b.WriteString(text[done:])
+			return b.String()
 		}
-		n, err := strconv.ParseUint(before[strings.LastIndexByte(before, '\'')+1:], 10, 32)
-		if err == nil && !slices.Contains(ids, uint32(n)) {
-			ids = append(ids, uint32(n))
+		end := done + n
+		begin := max(done, strings.LastIndexByte(lower[:end], '\'')+1)
+		b.WriteString(text[done:begin])
+		literal := text[begin:end]
+		if id, err := strconv.ParseUint(literal, 10, 32); err == nil {
+			if n := name(uint32(id)); n != "" {
+				literal = strings.ReplaceAll(n, "'", "''")
+			}
 		}
-		text = after
+		b.WriteString(literal + cast)
+		done = end + len(cast)
 	}
 }
 
@@ -779,27 +800,5 @@ func pgStats(r *reading) error {
 
 // defaultText is a stored default or generation expression as pg_get_expr writes it.
 func (f *Functions) defaultText(c *catalog.Column) string {
-	return parse.Display(f.sequenceNames(defaultText(c)), false)
-}
-
-// sequenceNames writes a stored default as shown to users, with sequences by name.
-func (f *Functions) sequenceNames(text string) string {
-	s := f.shown(text)
-	for {
-		i := strings.Index(s, "nextval('")
-		if i < 0 {
-			return s
-		}
-		rest := s[i+len("nextval('"):]
-		digits, _, quoted := strings.Cut(rest, "'")
-		id, err := strconv.ParseUint(digits, 10, 32)
-		if !quoted || err != nil {
-			return s
-		}
-		name, end := f.RegName(types.KindRegClass, uint32(id)), len(digits)
-		if name == "" {
-			return s
-		}
-		s = s[:i] + "nextval('" + strings.ReplaceAll(name, "'", "''") + rest[end:]
-	}
+	return parse.Display(f.shown(defaultText(c)), false)
 }
