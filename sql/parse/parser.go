@@ -12,6 +12,7 @@ import (
 	gtypes "github.com/cockroachdb/cockroachdb-parser/pkg/sql/types"
 	"github.com/cockroachdb/errors"
 
+	"meridian/sql/fault"
 	"meridian/sql/sqlstate"
 )
 
@@ -241,7 +242,7 @@ func (p *Parser) ParseWithin(sql string, room func(bytes int64) error) (stmts []
 	defer func() {
 		p.room = nil
 		if r := recover(); r != nil {
-			stmts, err = nil, internal(r)
+			stmts, err = nil, fault.Recovered(r, "in the parser")
 		}
 	}()
 	if stmts := p.recent[sql]; stmts != nil {
@@ -436,7 +437,7 @@ func (p *Parser) parseGrammar(text string) (stmts []parsed, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.grammar = parser.Parser{}
-			stmts, err = nil, internal(r)
+			stmts, err = nil, fault.Recovered(r, "in the parser")
 		}
 	}()
 	list, err := p.grammar.ParseWithInt(text, gtypes.Int4)
@@ -451,14 +452,6 @@ func (p *Parser) parseGrammar(text string) (stmts []parsed, err error) {
 }
 
 type parsed struct{ AST tree.Statement }
-
-func internal(r any) error {
-	e := sqlstate.New(sqlstate.InternalError, "internal error in the parser: %v", r)
-	if err, ok := r.(error); ok {
-		e.Cause = err
-	}
-	return e
-}
 
 // grammarError translates an error of the grammar library into PostgreSQL's.
 func (s *Statement) grammarError(err error, toks []Token) error {
