@@ -203,6 +203,8 @@ type Parser struct {
 	recent map[string][]Statement
 	// room reserves memory as the text is read (ParseWithin).
 	room func(bytes int64) error
+	// stored: the texts were read from descriptors; an earlier version may have written a form that clients may no longer send.
+	stored bool
 	// nested counts the statements around the one that is being parsed.
 	nested int
 }
@@ -219,9 +221,10 @@ func Parse(sql string) ([]Statement, error) {
 	return p.Parse(sql)
 }
 
-// ParseOne parses a string of exactly one statement.
+// ParseOne parses a stored text, which has exactly one statement.
 func ParseOne(sql string) (*Statement, error) {
-	stmts, err := Parse(sql)
+	p := Parser{stored: true}
+	stmts, err := p.Parse(sql)
 	if err != nil {
 		return nil, err
 	}
@@ -401,7 +404,7 @@ func (p *Parser) statement(s *Statement, toks []Token) error {
 
 // viaGrammar parses the statement by the grammar library, after rewriting the forms that the library does not accept.
 func (p *Parser) viaGrammar(s *Statement, toks []Token) error {
-	edits, err := rewrite(s, toks)
+	edits, err := rewrite(s, toks, p.stored)
 	if err != nil {
 		return err
 	}
