@@ -496,6 +496,9 @@ func typesOf(args []scalar.Expr) []*types.T {
 func (b *builder) cast(c *exprContext, n *tree.CastExpr) scalar.Expr {
 	to := b.typeRef(n.Type)
 	b.text.cast(n, to)
+	if a, ok := unparen(n.Expr).(*tree.Array); ok && to.Kind == types.KindArray && len(a.Exprs) > 0 {
+		return b.arrayAs(c, a, to)
+	}
 	x := b.expr(c, n.Expr)
 	from := x.Type()
 	if from.Kind != types.KindUnknown && !types.CanCast(from, to, types.CastExplicit) {
@@ -574,6 +577,33 @@ func (b *builder) array(c *exprContext, n *tree.Array) scalar.Expr {
 	}
 	elems, t := b.common("ARRAY", elems, n.Exprs[0])
 	return &scalar.ArrayCtor{Elems: elems, T: types.ArrayOf(t)}
+}
+
+// arrayAs binds ARRAY[...]::to[]: each element is cast to the type by itself, without a common type of all of them, as in PostgreSQL. If one is an
+// array, all are.
+func (b *builder) arrayAs(c *exprContext, n *tree.Array, to *types.T) scalar.Expr {
+	elems, want := make([]scalar.Expr, len(n.Exprs)), to.Elem
+	for i, e := range n.Exprs {
+		if inner, ok := unparen(e).(*tree.Array); ok {
+			if len(inner.Exprs) > 0 {
+				elems[i] = b.arrayAs(c, inner, to)
+			} else {
+				elems[i] = &scalar.ArrayCtor{T: to}
+			}
+			want = to
+			continue
+		}
+		if elems[i] = b.expr(c, e); elems[i].Type().Kind == types.KindArray {
+			want = to
+		}
+	}
+	for i, x := range elems {
+		if from := x.Type(); from.Kind != types.KindUnknown && !types.CanCast(from, want, types.CastExplicit) {
+			b.fail(sqlstate.CannotCoerce, n.Exprs[i], "cannot cast type %s to %s", from.Name(), want.Name())
+		}
+		elems[i] = b.coerce(x, want, types.CastExplicit, n.Exprs[i])
+	}
+	return &scalar.ArrayCtor{Elems: elems, T: to}
 }
 
 func (b *builder) indirection(c *exprContext, n *tree.IndirectionExpr) scalar.Expr {
