@@ -126,6 +126,10 @@ func rewrite(s *Statement, toks []Token, stored bool) ([]edit, error) {
 			if text, ok := likeOperator(t.Text(r.src)); ok {
 				r.replace(i, i+1, text)
 			}
+		case String:
+			if err := r.bits(i); err != nil {
+				return nil, err
+			}
 		case Word:
 			if i, err = r.word(i); err != nil {
 				return nil, err
@@ -153,6 +157,16 @@ func rewrittenText(s *Statement, toks []Token, stored bool) (string, error) {
 	}
 	b.WriteString(s.Source[at:toks[len(toks)-1].End])
 	return b.String(), nil
+}
+
+// bits refuses a constant of type bit, because the grammar takes it for bytes.
+func (r *rewriter) bits(i int) error {
+	c := r.src[r.toks[i].Pos] | 0x20
+	if r.stored || c != 'b' && c != 'x' {
+		return nil
+	}
+	return sqlstate.New(sqlstate.FeatureNotSupported, "bit string constants are not supported").
+		WithHint("Write bytes as '\\x1F'::bytea, and bits as an integer.").At(CharPos(r.src, int(r.toks[i].Pos)))
 }
 
 // queryOf is the first token of the query of CREATE VIEW and CREATE TABLE AS; without one it is len(toks).
