@@ -432,6 +432,9 @@ func (b *builder) binary(c *exprContext, n *tree.BinaryExpr) scalar.Expr {
 	for i := len(chain) - 1; i >= 0; i-- {
 		m := chain[i]
 		name := m.Operator.Symbol.String()
+		if name == parse.UnknownOperator && b.stmt.Unknown != "" {
+			b.unknownOperator(b.stmt.Unknown, l, b.expr(c, m.Right))
+		}
 		if name == parse.StartsWith {
 			name = "^@"
 		}
@@ -450,12 +453,30 @@ func (b *builder) unary(c *exprContext, n *tree.UnaryExpr) scalar.Expr {
 	case tree.UnaryComplement:
 		return b.operator("~", n, x)
 	case tree.UnarySqrt:
+		if b.stmt.UnknownPrefix != "" {
+			b.unknownOperator(b.stmt.UnknownPrefix, x)
+		}
 		return b.operator("|/", n, x)
 	case tree.UnaryCbrt:
 		return b.operator("||/", n, x)
 	}
 	b.fail(sqlstate.FeatureNotSupported, n, "operator %s is not supported", n.Operator.Symbol)
 	return nil
+}
+
+// unknownOperator refuses an operator that the grammar does not have.
+func (b *builder) unknownOperator(name string, args ...scalar.Expr) {
+	shown := name + " " + args[len(args)-1].Type().Name()
+	hint := "No operator matches the given name and argument type. You might need to add an explicit type cast."
+	if len(args) == 2 {
+		shown = args[0].Type().Name() + " " + shown
+		hint = "No operator matches the given name and argument types. You might need to add explicit type casts."
+	}
+	e := sqlstate.New(sqlstate.UndefinedFunction, "operator does not exist: %s", shown).WithHint("%s", hint)
+	if b.home == nil {
+		e.Position = b.stmt.FindText(name, 0)
+	}
+	raise(e)
 }
 
 // operator resolves an operator and coerces its operands.

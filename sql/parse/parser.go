@@ -57,6 +57,9 @@ type Statement struct {
 	Deferrals map[ConstraintNumber]Deferral
 	// Bytes estimates the memory of the text and its tree.
 	Bytes int64
+	// Unknown is the first operator with two operands that the grammar does not have (UnknownOperator), and UnknownPrefix the first with one, for
+	// which |/ is written.
+	Unknown, UnknownPrefix string
 	// Truncated are identifiers that were too long, as they were written (MaxIdentifier).
 	Truncated []string
 
@@ -501,6 +504,9 @@ func (s *Statement) grammarError(err error, toks []Token) error {
 	}
 	off := s.sourceOffset(pos)
 	m := cleanMessage(msg)
+	if s.Unknown != "" {
+		m = strings.ReplaceAll(m, UnknownOperator, s.Unknown)
+	}
 	if strings.HasPrefix(m, "identity column type must be") {
 		return sqlstate.New(sqlstate.InvalidParameterValue, "identity column type must be smallint, integer, or bigint")
 	}

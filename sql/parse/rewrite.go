@@ -1,6 +1,7 @@
 package parse
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -124,6 +125,8 @@ func rewrite(s *Statement, toks []Token, stored bool) ([]edit, error) {
 				r.replace(i, i+1, StartsWith)
 			}
 			if text, ok := likeOperator(t.Text(r.src)); ok {
+				r.replace(i, i+1, text)
+			} else if text, ok := r.unknown(i, i+1, t.Text(r.src)); ok {
 				r.replace(i, i+1, text)
 			}
 		case String:
@@ -376,6 +379,8 @@ func (r *rewriter) expression(i int) (last int, err error) {
 				text := r.toks[j].Text(r.src)
 				if l, ok := likeOperator(text); ok {
 					text = l
+				} else if u, ok := r.unknown(i, j+2, text); ok {
+					text = u
 				}
 				r.replace(i, j+2, " "+text+" ")
 				i = j + 1
@@ -494,6 +499,45 @@ func inIdentity(src string, toks []Token, i int) bool {
 		if t := toks[i]; t.Kind == Punct {
 			return src[t.Pos] == '(' && isWord(toks[i-1], src, "identity")
 		}
+	}
+	return false
+}
+
+// unknown writes an operator that the grammar does not have, the tokens [i, end), as one that it has, so that the binder refuses it with the types of
+// its operands.
+func (r *rewriter) unknown(i, end int, op string) (text string, ok bool) {
+	// A stored text has no such operator, and the grammar writes |/-1, whose characters a client's text would have as one.
+	if r.stored || i == 0 || end >= len(r.toks) || len(op) < 2 || grammarOperator(op) {
+		return "", false
+	}
+	prefix := false
+	switch before := r.toks[i-1]; before.Kind {
+	case Op:
+		prefix = true
+	case Punct:
+		p := before.Text(r.src)
+		prefix = p != ")" && p != "]"
+	case Word:
+		w := Fold(before.Text(r.src))
+		prefix = reservedWord(w) && w != "null" && w != "true" && w != "false" && w != "end" && !strings.HasPrefix(w, "current_")
+	}
+	if prefix {
+		r.s.UnknownPrefix = cmp.Or(r.s.UnknownPrefix, op)
+		return " |/ ", true
+	}
+	r.s.Unknown = cmp.Or(r.s.Unknown, op)
+	return " " + UnknownOperator + " ", true
+}
+
+// UnknownOperator is an operator of the grammar that is written for those that it does not have; Statement.Unknown is the first of them.
+const UnknownOperator = "<=>"
+
+// grammarOperator reports whether the grammar has an operator of several characters, or a rewrite or a refusal knows it.
+func grammarOperator(op string) bool {
+	switch op {
+	case "||", "|/", "||/", "<=", ">=", "<>", "!=", "<<", ">>", "<<=", ">>=", "&&", "->", "->>", "#>", "#>>", "#-", "?|", "?&", "@>", "<@", "@@",
+		"!~", "!~*", "~*", "<->", StartsWith, "//", "=>", "^@":
+		return true
 	}
 	return false
 }

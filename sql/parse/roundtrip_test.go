@@ -51,10 +51,13 @@ func TestStatementsRoundTrip(t *testing.T) {
 		}
 		kept++
 		first := tree.AsStringWithFlags(n, tree.FmtParsable)
-		again := one(t, first)
-		if again == nil {
-			_, err := Parse(first)
+		stored, err := ParseOne(first)
+		if err != nil {
 			t.Errorf("seed %d: %s\n  is written as   %s\n  which is refused: %v", seed, text, first, err)
+			continue
+		}
+		if again, ok := stored.Node.(tree.Statement); !ok {
+			t.Errorf("seed %d: %s\n  is written as   %s\n  which is a %T", seed, text, first, stored.Node)
 		} else if second := tree.AsStringWithFlags(again, tree.FmtParsable); second != first {
 			t.Errorf("seed %d: %s\n  is written as %s\n  and read as   %s", seed, text, first, second)
 		}

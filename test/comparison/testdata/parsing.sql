@@ -263,3 +263,66 @@ select array['ok', 'bad']::mood[]
 create view w as select array['ok', 'no']::mood[] as m, array[array['ok']]::mood[] as n
 alter type mood rename value 'ok' to 'fine'
 create table y (a mood[] default array['no', 'fine']::mood[])
+
+-- Operators that do not exist.
+select 1 #=# 2
+
+select 'a' ~~~ 'b'
+
+select 1 ==> 2
+
+select 1 *** 2, 3
+
+select 1 === 2
+
+select (1 <=> 2)
+
+select 1 <=> 2 from pg_class where 1 &&& 2
+
+select a ### b from pg_class
+
+create table u1 (a int, b text, c int[], d jsonb)
+select a ### 1 from u1
+select ### a from u1
+select a + ### a from u1
+select a::int8 ### b::varchar from u1
+select c[1] ### (a) from u1
+select null ### a from u1
+select true ### false from u1
+select case when true then a end ### 1 from u1
+select a ### 1 + 2 * 3 from u1
+select a + 1 ### 2 from u1
+select a || 'x' ### 2 from u1
+select b = 'x' ### 2 from u1
+select not a ### 2 from u1
+select * from u1 where a ### 2 order by 1
+select * from u1 order by a ### 2
+update u1 set a = a ### 2
+insert into u1 (a) values (1 ### 2)
+delete from u1 where a @#@ (select 2)
+create table u2 (a int check (a ### 1))
+create view u3 as select a ### 1 as x from u1
+select 'a'||-1
+select a !== 1 from u1
+select count(*) ### 1 from u1
+select current_date ### 1
+select (select 1) ### 2
+select nope ### 2 from u1
+select 1 ### nope from u1
+select array[1] ### array['a']
+select '1' ### '2'
+select interval '1 day' ### 2
+select 1.5 ### -2
+select 1 in (2 ### 3)
+
+select 1 ### from pg_class
+
+select ### 2
+
+select 1 @#@ (select 2)
+
+select 5 <-> 2, 3
+
+select f(a => 1)
+
+select 1 => 2
