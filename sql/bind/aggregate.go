@@ -71,6 +71,7 @@ func (b *builder) aggFunc(c *exprContext, n *tree.FuncExpr, name string) *scalar
 		f.Filter = b.boolean(&fc, n.Filter)
 	}
 	for _, o := range n.OrderBy {
+		b.byColumn(o)
 		x := b.known(b.expr(inner, o.Expr), o.Expr)
 		b.comparable(x.Type(), true, o.Expr)
 		ord := scalar.AggOrder{Expr: x, Desc: o.Direction == tree.Descending}

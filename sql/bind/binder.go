@@ -2,12 +2,12 @@ package bind
 
 import (
 	"context"
-	"runtime/debug"
 	"time"
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/sql/catalog"
+	"meridian/sql/fault"
 	"meridian/sql/opt"
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
@@ -98,9 +98,7 @@ func guard(err *error) {
 	case bailout:
 		*err = r.err
 	default:
-		e := sqlstate.New(sqlstate.InternalError, "internal error while binding: %v", r)
-		e.Detail = string(debug.Stack())
-		*err = e
+		*err = fault.Recovered(r, "while binding")
 	}
 }
 

@@ -433,6 +433,9 @@ func (b *builder) binary(c *exprContext, n *tree.BinaryExpr) scalar.Expr {
 	for i := len(chain) - 1; i >= 0; i-- {
 		m := chain[i]
 		name := m.Operator.Symbol.String()
+		if name == parse.UnknownOperator && b.stmt.Unknown != "" {
+			b.unknownOperator(b.stmt.Unknown, l, b.expr(c, m.Right))
+		}
 		if name == parse.StartsWith {
 			name = "^@"
 		}
@@ -451,12 +454,30 @@ func (b *builder) unary(c *exprContext, n *tree.UnaryExpr) scalar.Expr {
 	case tree.UnaryComplement:
 		return b.operator("~", n, x)
 	case tree.UnarySqrt:
+		if b.stmt.UnknownPrefix != "" {
+			b.unknownOperator(b.stmt.UnknownPrefix, x)
+		}
 		return b.operator("|/", n, x)
 	case tree.UnaryCbrt:
 		return b.operator("||/", n, x)
 	}
 	b.fail(sqlstate.FeatureNotSupported, n, "operator %s is not supported", n.Operator.Symbol)
 	return nil
+}
+
+// unknownOperator refuses an operator that the grammar does not have.
+func (b *builder) unknownOperator(name string, args ...scalar.Expr) {
+	shown := name + " " + args[len(args)-1].Type().Name()
+	hint := "No operator matches the given name and argument type. You might need to add an explicit type cast."
+	if len(args) == 2 {
+		shown = args[0].Type().Name() + " " + shown
+		hint = "No operator matches the given name and argument types. You might need to add explicit type casts."
+	}
+	e := sqlstate.New(sqlstate.UndefinedFunction, "operator does not exist: %s", shown).WithHint("%s", hint)
+	if b.home == nil {
+		e.Position = b.stmt.FindText(name, 0)
+	}
+	raise(e)
 }
 
 // operator resolves an operator and coerces its operands.
@@ -497,6 +518,9 @@ func typesOf(args []scalar.Expr) []*types.T {
 func (b *builder) cast(c *exprContext, n *tree.CastExpr) scalar.Expr {
 	to := b.typeRef(n.Type)
 	b.text.cast(n, to)
+	if a, ok := unparen(n.Expr).(*tree.Array); ok && to.Kind == types.KindArray && len(a.Exprs) > 0 {
+		return b.arrayAs(c, a, to)
+	}
 	x := b.expr(c, n.Expr)
 	from := x.Type()
 	if from.Kind != types.KindUnknown && !types.CanCast(from, to, types.CastExplicit) {
@@ -575,6 +599,33 @@ func (b *builder) array(c *exprContext, n *tree.Array) scalar.Expr {
 	}
 	elems, t := b.common("ARRAY", elems, n.Exprs[0])
 	return &scalar.ArrayCtor{Elems: elems, T: types.ArrayOf(t)}
+}
+
+// arrayAs binds ARRAY[...]::to[]: each element is cast to the type by itself, without a common type of all of them, as in PostgreSQL. If one is an
+// array, all are.
+func (b *builder) arrayAs(c *exprContext, n *tree.Array, to *types.T) scalar.Expr {
+	elems, want := make([]scalar.Expr, len(n.Exprs)), to.Elem
+	for i, e := range n.Exprs {
+		if inner, ok := unparen(e).(*tree.Array); ok {
+			if len(inner.Exprs) > 0 {
+				elems[i] = b.arrayAs(c, inner, to)
+			} else {
+				elems[i] = &scalar.ArrayCtor{T: to}
+			}
+			want = to
+			continue
+		}
+		if elems[i] = b.expr(c, e); elems[i].Type().Kind == types.KindArray {
+			want = to
+		}
+	}
+	for i, x := range elems {
+		if from := x.Type(); from.Kind != types.KindUnknown && !types.CanCast(from, want, types.CastExplicit) {
+			b.fail(sqlstate.CannotCoerce, n.Exprs[i], "cannot cast type %s to %s", from.Name(), want.Name())
+		}
+		elems[i] = b.coerce(x, want, types.CastExplicit, n.Exprs[i])
+	}
+	return &scalar.ArrayCtor{Elems: elems, T: to}
 }
 
 func (b *builder) indirection(c *exprContext, n *tree.IndirectionExpr) scalar.Expr {

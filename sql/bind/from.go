@@ -504,7 +504,14 @@ func (b *builder) recordCall(c *exprContext, f *tree.FuncExpr, name string, as *
 		b.fail(sqlstate.SyntaxError, f, "a column definition list is required for functions returning \"record\"")
 	}
 	row := &types.T{Kind: types.KindTuple}
-	for _, col := range as.Cols {
+	for i, col := range as.Cols {
+		if col.Type == nil { // the grammar of PostgreSQL has a type for each or for none
+			next := ","
+			if i == len(as.Cols)-1 {
+				next = ")"
+			}
+			b.fail(sqlstate.SyntaxError, nil, "syntax error at or near \"%s\"", next)
+		}
 		row.Fields = append(row.Fields, b.typeRef(col.Type))
 		row.Names = append(row.Names, string(col.Name))
 	}

@@ -2,10 +2,12 @@ package bind
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"testing"
 
+	"meridian/sql/fault"
 	"meridian/sql/parse"
 	"meridian/sql/sqlstate"
 )
@@ -62,8 +64,9 @@ func FuzzStatement(f *testing.F) {
 		}
 		for i := range stmts {
 			if _, err := b.Bind(context.Background(), &stmts[i]); sqlstate.Is(err, sqlstate.InternalError) {
-				e := err.(*sqlstate.Error)
-				t.Fatalf("%q: %v\n%s", sql, err, e.Detail)
+				var d *fault.Defect
+				errors.As(err, &d)
+				t.Fatalf("%q: %v\n%+v", sql, err, d)
 			} else if err != nil {
 				if _, ok := err.(*sqlstate.Error); !ok {
 					t.Fatalf("%q: %T %v", sql, err, err)

@@ -1,6 +1,8 @@
 package bind
 
 import (
+	"slices"
+
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/sql/opt"
@@ -70,7 +72,8 @@ func (b *builder) group(rel opt.Rel, sc *scope, groups []groupExpr, items []item
 	var pre []opt.ProjectItem
 	for i := range groups {
 		ge := &groups[i]
-		if col, ok := ge.expr.(*scalar.Column); ok {
+		// A column of an enclosing query is no column of the input: it is a constant that is computed for each row.
+		if col, ok := ge.expr.(*scalar.Column); ok && !slices.Contains(lv.outer, col.ID) {
 			ge.id = col.ID
 		} else {
 			for j := range i {

@@ -406,6 +406,7 @@ func (b *builder) mutationOrder(rel opt.Rel, by tree.OrderBy, l *tree.Limit, sc 
 		var cols []opt.OrderColumn
 		p := &opt.Project{Input: rel}
 		for _, o := range by {
+			b.byColumn(o)
 			x := b.known(b.expr(c, o.Expr), o.Expr)
 			k, ok := x.(*scalar.Column)
 			if !ok {

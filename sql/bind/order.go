@@ -15,6 +15,13 @@ type order struct {
 	o    *tree.Order
 }
 
+// byColumn refuses an entry of ORDER BY that names an index, and so has no expression.
+func (b *builder) byColumn(o *tree.Order) {
+	if o.OrderType == tree.OrderByIndex {
+		b.fail(sqlstate.FeatureNotSupported, nil, "ORDER BY INDEX is not supported")
+	}
+}
+
 // orderItem finds or adds the item for an entry of ORDER BY or DISTINCT ON.
 func (b *builder) orderItem(c *exprContext, e tree.Expr, items []item, visible int, clause string, distinct bool) ([]item, int) {
 	switch v := unparen(e).(type) {
@@ -119,6 +126,7 @@ func (b *builder) orderOutput(out *output, by tree.OrderBy, setOp bool) {
 	var cols []opt.OrderColumn
 	p := &opt.Project{Input: out.rel}
 	for _, o := range by {
+		b.byColumn(o)
 		var i int
 		before := len(items)
 		if setOp {

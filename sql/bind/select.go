@@ -140,9 +140,7 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 	}
 	var orders []order
 	for _, o := range stmt.OrderBy {
-		if o.OrderType == tree.OrderByIndex {
-			b.fail(sqlstate.FeatureNotSupported, nil, "ORDER BY INDEX is not supported")
-		}
+		b.byColumn(o)
 		var i int
 		before := len(items)
 		items, i = b.orderItem(c, o.Expr, items, visible, "ORDER BY", distinct)

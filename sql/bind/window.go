@@ -1,6 +1,8 @@
 package bind
 
 import (
+	"slices"
+
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree/treewindow"
 
@@ -94,6 +96,7 @@ func (b *builder) windowCall(c *exprContext, n *tree.FuncExpr, name string) scal
 		b.comparable(w.partition[len(w.partition)-1].Type(), false, p)
 	}
 	for _, o := range orderBy {
+		b.byColumn(o)
 		w.order = append(w.order, scalar.AggOrder{Expr: b.known(b.expr(&oc, o.Expr), o.Expr), Desc: o.Direction == tree.Descending, NullsFirst: nullsFirst(o)})
 		b.comparable(w.order[len(w.order)-1].Expr.Type(), true, o.Expr)
 	}
@@ -237,7 +240,8 @@ func (b *builder) windows(rel opt.Rel, lv *level, items []item) opt.Rel {
 	w := &opt.Window{}
 	var pre []opt.ProjectItem
 	col := func(e scalar.Expr) opt.ColumnID {
-		if c, ok := e.(*scalar.Column); ok {
+		// A column of an enclosing query is no column of the input.
+		if c, ok := e.(*scalar.Column); ok && !slices.Contains(lv.outer, c.ID) {
 			return c.ID
 		}
 		for _, p := range pre {

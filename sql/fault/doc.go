@@ -22,7 +22,8 @@
 //	    possibly half-changed, and only a restart repairs them. rangeserver.Store turns the panic of a request into a broken invariant, so
 //	    that it ends the process also where the transport would answer it;
 //	fault.FA3: goroutines that run a statement's code are under a Run of their own: those of jobs, and of the statistics. Goroutines that only
-//	    send batches for a statement run nothing of its own, and are not.
+//	    send batches for a statement run nothing of its own, and are not;
+//	fault.FA4: a client is told the number by which the log of its node has the panic, and never the stack.
 //
 // Go itself ends the process when the stack overflows, when memory can't be allocated, and when two goroutines write one map: these can't
 // be recovered. The binder's bound on depth and sql/memory prevent the first two.

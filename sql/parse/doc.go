@@ -21,6 +21,11 @@
 // sees the text: OPERATOR(pg_catalog.~), COLLATE (all text is ordered by its bytes), ONLY, TABLESPACE, the operators of LIKE (~~),
 // OVERRIDING, arguments with names (named.go). The edits are kept, so that positions in the rewritten text map back to the source.
 //
+// A rewrite must not take one thing for another. So a type is rewritten only where PostgreSQL's grammar has a type and nothing else, which
+// typeplace.go finds from the tokens: behind ::, in CAST, before a literal, in the definition of a column. The clauses of CREATE are looked for
+// only before the query of a view or of a new table. TestPlacesOfExpressions parses random expressions in each of the places where they
+// may stand, and TestStatementsRoundTrip writes the trees of random statements as text and reads them again, as stored texts are.
+//
 // # Long texts
 //
 // The library reads a statement as a whole: it can't be interrupted, and reserves no memory. So the lexer reserves it (ParseWithin), every

@@ -12,6 +12,7 @@ import (
 	gtypes "github.com/cockroachdb/cockroachdb-parser/pkg/sql/types"
 	"github.com/cockroachdb/errors"
 
+	"meridian/sql/fault"
 	"meridian/sql/sqlstate"
 )
 
@@ -56,6 +57,9 @@ type Statement struct {
 	Deferrals map[ConstraintNumber]Deferral
 	// Bytes estimates the memory of the text and its tree.
 	Bytes int64
+	// Unknown is the first operator with two operands that the grammar does not have (UnknownOperator), and UnknownPrefix the first with one, for
+	// which |/ is written.
+	Unknown, UnknownPrefix string
 	// Truncated are identifiers that were too long, as they were written (MaxIdentifier).
 	Truncated []string
 
@@ -202,6 +206,8 @@ type Parser struct {
 	recent map[string][]Statement
 	// room reserves memory as the text is read (ParseWithin).
 	room func(bytes int64) error
+	// stored: the texts were read from descriptors; an earlier version may have written a form that clients may no longer send.
+	stored bool
 	// nested counts the statements around the one that is being parsed.
 	nested int
 }
@@ -218,9 +224,10 @@ func Parse(sql string) ([]Statement, error) {
 	return p.Parse(sql)
 }
 
-// ParseOne parses a string of exactly one statement.
+// ParseOne parses a stored text, which has exactly one statement.
 func ParseOne(sql string) (*Statement, error) {
-	stmts, err := Parse(sql)
+	p := Parser{stored: true}
+	stmts, err := p.Parse(sql)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +248,7 @@ func (p *Parser) ParseWithin(sql string, room func(bytes int64) error) (stmts []
 	defer func() {
 		p.room = nil
 		if r := recover(); r != nil {
-			stmts, err = nil, internal(r)
+			stmts, err = nil, fault.Recovered(r, "in the parser")
 		}
 	}()
 	if stmts := p.recent[sql]; stmts != nil {
@@ -400,7 +407,7 @@ func (p *Parser) statement(s *Statement, toks []Token) error {
 
 // viaGrammar parses the statement by the grammar library, after rewriting the forms that the library does not accept.
 func (p *Parser) viaGrammar(s *Statement, toks []Token) error {
-	edits, err := rewrite(s, toks)
+	edits, err := rewrite(s, toks, p.stored)
 	if err != nil {
 		return err
 	}
@@ -436,7 +443,7 @@ func (p *Parser) parseGrammar(text string) (stmts []parsed, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.grammar = parser.Parser{}
-			stmts, err = nil, internal(r)
+			stmts, err = nil, fault.Recovered(r, "in the parser")
 		}
 	}()
 	list, err := p.grammar.ParseWithInt(text, gtypes.Int4)
@@ -451,14 +458,6 @@ func (p *Parser) parseGrammar(text string) (stmts []parsed, err error) {
 }
 
 type parsed struct{ AST tree.Statement }
-
-func internal(r any) error {
-	e := sqlstate.New(sqlstate.InternalError, "internal error in the parser: %v", r)
-	if err, ok := r.(error); ok {
-		e.Cause = err
-	}
-	return e
-}
 
 // grammarError translates an error of the grammar library into PostgreSQL's.
 func (s *Statement) grammarError(err error, toks []Token) error {
@@ -505,6 +504,9 @@ func (s *Statement) grammarError(err error, toks []Token) error {
 	}
 	off := s.sourceOffset(pos)
 	m := cleanMessage(msg)
+	if s.Unknown != "" {
+		m = strings.ReplaceAll(m, UnknownOperator, s.Unknown)
+	}
 	if strings.HasPrefix(m, "identity column type must be") {
 		return sqlstate.New(sqlstate.InvalidParameterValue, "identity column type must be smallint, integer, or bigint")
 	}

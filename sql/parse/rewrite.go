@@ -1,6 +1,7 @@
 package parse
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,8 +15,10 @@ type rewriter struct {
 	src   string
 	toks  []Token
 	edits []edit
-	// ddl: the statement is CREATE or ALTER.
-	ddl       bool
+	// definitions is the number of tokens of CREATE or ALTER before the query that a view or a new table has.
+	definitions int
+	// stored: the text was read from a descriptor.
+	stored    bool
 	deferring deferring
 	keywords  map[int]string // the replacements of tokens
 	later     map[int]bool   // tokens at which ORDER BY of an aggregate with DISTINCT begins
@@ -41,14 +44,33 @@ func (r *rewriter) insert(i int, text string) {
 
 // rewrite finds the clauses of a statement that the grammar library does not accept in PostgreSQL's form, and replaces them by forms that it
 // accepts. Edits are in order and do not overlap.
-func rewrite(s *Statement, toks []Token) ([]edit, error) {
-	r := &rewriter{s: s, src: s.Source, toks: toks}
-	r.ddl = r.is(0, "create") || r.is(0, "alter")
+func rewrite(s *Statement, toks []Token, stored bool) ([]edit, error) {
+	r := &rewriter{s: s, src: s.Source, toks: toks, stored: stored}
+	if r.is(0, "create") || r.is(0, "alter") {
+		r.definitions = queryOf(r.src, toks)
+	}
 	cuts, err := r.cuts()
 	if err != nil {
 		return nil, err
 	}
+	types, err := findTypes(r.src, toks)
+	if err != nil {
+		return nil, err
+	}
 	sets := assignments(r.src, toks)
+	if sets.missing > 0 {
+		if sets.missing < len(toks) {
+			return nil, syntaxError(s.Source, toks[sets.missing])
+		}
+		return nil, syntaxError(s.Source, Token{EOF, int32(s.End), int32(s.End)})
+	}
+	for _, m := range sets.moved {
+		brackets, err := rewrittenText(s, toks[m.from:m.to], stored)
+		if err != nil {
+			return nil, err
+		}
+		sets.before[m.before] += "))" + brackets + " "
+	}
 	named := findNamed(r.src, toks)
 	for i := 0; i < len(toks); i++ {
 		t := toks[i]
@@ -92,9 +114,9 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 				continue
 			}
 		}
-		if n := arrayBounds(r.src, r.toks, i, r.ddl); n > 0 {
-			r.replace(i, i+n, "[]")
-			i += n - 1
+		if len(types) > 0 && i == types[0].from {
+			r.replace(i, types[0].to, types[0].text)
+			i, types = types[0].to-1, types[1:]
 			continue
 		}
 		switch t.Kind {
@@ -104,11 +126,12 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 			}
 			if text, ok := likeOperator(t.Text(r.src)); ok {
 				r.replace(i, i+1, text)
+			} else if text, ok := r.unknown(i, i+1, t.Text(r.src)); ok {
+				r.replace(i, i+1, text)
 			}
-		case Quoted:
-			// "char" is a type; the grammar accepts it only after :: and without a schema.
-			if t.Text(r.src) == `"char"` && r.punct(i-1, ".") && r.is(i-2, "pg_catalog") {
-				r.replace(i-2, i+1, `"char"`)
+		case String:
+			if err := r.bits(i); err != nil {
+				return nil, err
 			}
 		case Word:
 			if i, err = r.word(i); err != nil {
@@ -117,9 +140,55 @@ func rewrite(s *Statement, toks []Token) ([]edit, error) {
 		}
 	}
 	if text := sets.before[len(toks)]; text != "" {
-		r.edits = append(r.edits, edit{pos: len(r.src), end: len(r.src), text: text})
+		r.edits = append(r.edits, edit{pos: s.End, end: s.End, text: text})
 	}
 	return r.edits, nil
+}
+
+// rewrittenText is the grammar's text of a part of a statement.
+func rewrittenText(s *Statement, toks []Token, stored bool) (string, error) {
+	edits, err := rewrite(s, toks, stored)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	at := int(toks[0].Pos)
+	for _, e := range edits {
+		b.WriteString(s.Source[at:e.pos])
+		b.WriteString(e.text)
+		at = e.end
+	}
+	b.WriteString(s.Source[at:toks[len(toks)-1].End])
+	return b.String(), nil
+}
+
+// bits refuses a constant of type bit, because the grammar takes it for bytes.
+func (r *rewriter) bits(i int) error {
+	c := r.src[r.toks[i].Pos] | 0x20
+	if r.stored || c != 'b' && c != 'x' {
+		return nil
+	}
+	return sqlstate.New(sqlstate.FeatureNotSupported, "bit string constants are not supported").
+		WithHint("Write bytes as '\\x1F'::bytea, and bits as an integer.").At(CharPos(r.src, int(r.toks[i].Pos)))
+}
+
+// queryOf is the first token of the query of CREATE VIEW and CREATE TABLE AS; without one it is len(toks).
+func queryOf(src string, toks []Token) int {
+	depth := 0
+	for i, t := range toks {
+		switch {
+		case isPunct(t, src, "("), isPunct(t, src, "["):
+			depth++
+		case isPunct(t, src, ")"), isPunct(t, src, "]"):
+			depth--
+		case depth == 0 && isWord(t, src, "as") && i+1 < len(toks):
+			if next := toks[i+1]; isPunct(next, src, "(") || isWord(next, src, "select") || isWord(next, src, "with") ||
+				isWord(next, src, "values") || isWord(next, src, "table") {
+				return i + 1
+			}
+		}
+	}
+	return len(toks)
 }
 
 // cuts returns the clauses that are kept in the statement and cut out of the grammar's text, in order.
@@ -168,9 +237,22 @@ func (r *rewriter) cuts() ([]cut, error) {
 	return cuts, nil
 }
 
+// outside reports whether a token is in no parentheses.
+func (r *rewriter) outside(i int) bool {
+	depth := 0
+	for i--; i >= 0; i-- {
+		if r.punct(i, "(") {
+			depth--
+		} else if r.punct(i, ")") {
+			depth++
+		}
+	}
+	return depth == 0
+}
+
 // word rewrites the clause that begins with a word, and returns its last token.
 func (r *rewriter) word(i int) (last int, err error) {
-	if r.ddl {
+	if i < r.definitions {
 		if last, done, err := r.definition(i); done || err != nil {
 			return last, err
 		}
@@ -230,6 +312,8 @@ func (r *rewriter) definition(i int) (last int, done bool, err error) {
 			from := i
 			if r.is(i-1, "index") && r.is(i-2, "using") {
 				from = i - 2
+			} else if !r.outside(i) || r.is(0, "alter") && !r.is(i-1, "set") { // a column's name
+				return i, false, nil
 			}
 			if name := identText(r.toks[i+1], r.src); (r.toks[i+1].Kind == Word || r.toks[i+1].Kind == Quoted) && name != "pg_default" {
 				return i, true, sqlstate.New(sqlstate.UndefinedObject, "tablespace \"%s\" does not exist", name).
@@ -245,11 +329,6 @@ func (r *rewriter) definition(i int) (last int, done bool, err error) {
 // expression rewrites types, operators and clauses of queries.
 func (r *rewriter) expression(i int) (last int, err error) {
 	w := r.toks[i].Text(r.src)
-	if refusedType(w) && typeFollows(r.src, r.toks, i, r.ddl) {
-		// The grammar refuses the name; with its schema it reaches the binder.
-		r.replace(i, i+1, "pg_catalog."+strings.ToLower(w))
-		return i, nil
-	}
 	if strings.EqualFold(w, "numeric") || strings.EqualFold(w, "decimal") || strings.EqualFold(w, "dec") {
 		text, n, err := numericScale(r.src, r.toks, i)
 		if err != nil {
@@ -262,10 +341,6 @@ func (r *rewriter) expression(i int) (last int, err error) {
 	}
 	switch len(w) {
 	case 4:
-		if strings.EqualFold(w, "json") && typeFollows(r.src, r.toks, i, r.ddl) {
-			// The grammar's type json is jsonb; with its schema the name reaches the binder.
-			r.replace(i, i+1, "pg_catalog.json")
-		}
 		if strings.EqualFold(w, "only") && i > 0 && !r.punct(i-1, ".") &&
 			(r.is(i-1, "from") || r.is(i-1, "update") || r.is(i-1, "table") || r.is(i-1, "join") || r.is(i-1, "exists")) && i+1 < len(r.toks) {
 			r.replace(i, i+1, "")
@@ -304,6 +379,8 @@ func (r *rewriter) expression(i int) (last int, err error) {
 				text := r.toks[j].Text(r.src)
 				if l, ok := likeOperator(text); ok {
 					text = l
+				} else if u, ok := r.unknown(i, j+2, text); ok {
+					text = u
 				}
 				r.replace(i, j+2, " "+text+" ")
 				i = j + 1
@@ -426,6 +503,45 @@ func inIdentity(src string, toks []Token, i int) bool {
 	return false
 }
 
+// unknown writes an operator that the grammar does not have, the tokens [i, end), as one that it has, so that the binder refuses it with the types of
+// its operands.
+func (r *rewriter) unknown(i, end int, op string) (text string, ok bool) {
+	// A stored text has no such operator, and the grammar writes |/-1, whose characters a client's text would have as one.
+	if r.stored || i == 0 || end >= len(r.toks) || len(op) < 2 || grammarOperator(op) {
+		return "", false
+	}
+	prefix := false
+	switch before := r.toks[i-1]; before.Kind {
+	case Op:
+		prefix = true
+	case Punct:
+		p := before.Text(r.src)
+		prefix = p != ")" && p != "]"
+	case Word:
+		w := Fold(before.Text(r.src))
+		prefix = reservedWord(w) && w != "null" && w != "true" && w != "false" && w != "end" && !strings.HasPrefix(w, "current_")
+	}
+	if prefix {
+		r.s.UnknownPrefix = cmp.Or(r.s.UnknownPrefix, op)
+		return " |/ ", true
+	}
+	r.s.Unknown = cmp.Or(r.s.Unknown, op)
+	return " " + UnknownOperator + " ", true
+}
+
+// UnknownOperator is an operator of the grammar that is written for those that it does not have; Statement.Unknown is the first of them.
+const UnknownOperator = "<=>"
+
+// grammarOperator reports whether the grammar has an operator of several characters, or a rewrite or a refusal knows it.
+func grammarOperator(op string) bool {
+	switch op {
+	case "||", "|/", "||/", "<=", ">=", "<>", "!=", "<<", ">>", "<<=", ">>=", "&&", "->", "->>", "#>", "#>>", "#-", "?|", "?&", "@>", "<@", "@@",
+		"!~", "!~*", "~*", "<->", StartsWith, "//", "=>", "^@":
+		return true
+	}
+	return false
+}
+
 // StartsWith is an operator of the grammar that is written for ^@, which the grammar does not have.
 const StartsWith = "<#>"
 
@@ -436,7 +552,12 @@ const AssignFunction = "meridian_assign"
 type subscripted struct {
 	brackets map[int]int    // number of tokens in a target's brackets, by the token at which they begin
 	before   map[int]string // text before a token
+	moved    []moved
+	missing  int // the token that stands in place of a value; zero: there is none
 }
+
+// moved are a target's brackets, the tokens [from, to), which are written behind the value, before another token.
+type moved struct{ from, to, before int }
 
 // assignments finds SET a[1] = value in UPDATE and in ON CONFLICT DO UPDATE, which the grammar does not accept.
 func assignments(src string, toks []Token) (out subscripted) {
@@ -479,12 +600,16 @@ func assignments(src string, toks []Token) (out subscripted) {
 				break
 			}
 		}
+		if stop == end+1 { // no value
+			out.missing = stop
+			return out
+		}
 		if out.brackets == nil {
 			out.brackets, out.before = map[int]int{}, map[int]string{}
 		}
 		out.brackets[i] = end - i
 		out.before[end+1] += "(" + AssignFunction + "("
-		out.before[stop] += "))" + src[toks[i].Pos:toks[end-1].End] + " "
+		out.moved = append(out.moved, moved{from: i, to: end, before: stop})
 	}
 	return out
 }
@@ -510,42 +635,6 @@ func inSet(src string, toks []Token, i int) bool {
 	return false
 }
 
-// arrayBounds is the number of tokens in brackets behind a type that the grammar does not accept: int[][], int[3]. Their meaning is that of
-// int[]. Zero: there are none.
-func arrayBounds(src string, toks []Token, i int, ddl bool) int {
-	punct := func(i int, p string) bool { return i >= 0 && i < len(toks) && isPunct(toks[i], src, p) }
-	if !punct(i, "[") || i == 0 || toks[i-1].Kind != Word && toks[i-1].Kind != Quoted && !punct(i-1, ")") {
-		return 0
-	}
-	n, empty := 0, false
-	for {
-		switch {
-		case punct(i+n, "[") && punct(i+n+1, "]"):
-			n, empty = n+2, true
-			continue
-		case punct(i+n, "[") && punct(i+n+2, "]") && toks[i+n+1].Kind == Number && ddl:
-			n += 3
-			continue
-		}
-		break
-	}
-	switch {
-	case n == 2 && empty: // the grammar accepts it
-		return 0
-	case n > 0 && !empty:
-		// t.a[1] in a CHECK is no type: a type follows a column's name.
-		if i < 2 || toks[i-2].Kind != Word && toks[i-2].Kind != Quoted && !punct(i-1, ")") {
-			return 0
-		}
-		for _, w := range []string{"and", "or", "not", "then", "when", "else", "as", "case", "in", "like", "between"} {
-			if isWord(toks[i-2], src, w) {
-				return 0
-			}
-		}
-	}
-	return n
-}
-
 // refusedType reports whether the grammar refuses a name of a type as not supported.
 func refusedType(w string) bool {
 	switch len(w) {
@@ -557,50 +646,6 @@ func refusedType(w string) bool {
 		return strings.EqualFold(w, "macaddr8")
 	}
 	return false
-}
-
-// typeFollows reports whether the word at token i, which may also be a column's name, is in the place of a type: after ::,
-// before a literal, in CAST, or in the definition of a column.
-func typeFollows(src string, toks []Token, i int, ddl bool) bool {
-	is := func(i int, w string) bool { return i >= 0 && i < len(toks) && isWord(toks[i], src, w) }
-	punct := func(i int, p string) bool { return i >= 0 && i < len(toks) && isPunct(toks[i], src, p) }
-	named := func(i int) bool { return i >= 0 && (toks[i].Kind == Word || toks[i].Kind == Quoted) }
-	switch {
-	case i == 0:
-		return false
-	case toks[i-1].Text(src) == "::", i+1 < len(toks) && toks[i+1].Kind == String:
-		return true
-	case ddl && is(i-1, "type"):
-		return true
-	}
-	// open is the parenthesis around the word.
-	open, depth := i-1, 0
-	for ; open >= 0 && i-open < 1<<12; open-- {
-		if punct(open, ")") {
-			depth++
-		} else if punct(open, "(") {
-			if depth--; depth < 0 {
-				break
-			}
-		}
-	}
-	if depth >= 0 {
-		open = -1
-	}
-	switch {
-	case is(i-1, "as"):
-		return is(open-1, "cast")
-	case is(0, "prepare") && open == 2:
-		return punct(i-1, "(") || punct(i-1, ",")
-	case !named(i - 1):
-		return false
-	case open < 0: // ALTER TABLE t ADD c json
-		return is(0, "alter") && (is(i-2, "column") || is(i-2, "add") || is(i-2, "exists"))
-	case is(open+1, "select") || is(open+1, "with") || is(open+1, "values"):
-		return false
-	}
-	// (a json, b json): the columns of a table or of a row that a function returns.
-	return (punct(i-2, "(") || punct(i-2, ",")) && named(open-1)
 }
 
 // orderWithin finds the ORDER of an aggregate's ORDER BY, between token from and the parenthesis that closes its call.

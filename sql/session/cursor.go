@@ -67,6 +67,16 @@ func (s *Session) fetch(ctx context.Context, c *bind.Fetch, w *rowWriter) (strin
 	if err != nil {
 		return "", err
 	}
+	if !p.Declared && !p.Running() && !p.Ended() {
+		// A portal of the protocol that was bound, and not executed.
+		if p.Plan == nil || p.Plan.Query == nil || p.Plan.Query.Tag != "SELECT" {
+			return "", sqlstate.New(sqlstate.FeatureNotSupported, "FETCH and MOVE of the portal of a statement that is not a query are not supported").
+				WithHint("Send Execute for the portal.")
+		}
+		if err := s.startPortal(ctx, p); err != nil {
+			return "", err
+		}
+	}
 	formats := w.formats
 	if p.Binary() && w.describe {
 		formats = []result.Format{result.Binary}

@@ -360,6 +360,14 @@ func (s *transaction) mayEnd(p *portal.Portal, limit int) bool {
 
 // open starts a portal with a row limit.
 func (s *Session) open(ctx context.Context, p *portal.Portal, limit int64) error {
+	if err := s.startPortal(ctx, p); err != nil {
+		return err
+	}
+	return s.resume(ctx, p, limit)
+}
+
+// startPortal starts the query of a portal that was bound.
+func (s *Session) startPortal(ctx context.Context, p *portal.Portal) error {
 	s.ensureTxn()
 	p.Rewind()
 	now, err := s.current(ctx, p.Plan, true)
@@ -370,10 +378,7 @@ func (s *Session) open(ctx context.Context, p *portal.Portal, limit int64) error
 	if p.Plan, err = s.prepareQuery(ctx, p.Plan, p.Params, true); err != nil {
 		return err
 	}
-	if err := s.startCursor(ctx, p); err != nil {
-		return err
-	}
-	return s.resume(ctx, p, limit)
+	return s.startCursor(ctx, p)
 }
 
 // startCursor starts a portal's program. Its memory is accounted for in the portal.
@@ -394,6 +399,7 @@ func (s *Session) startCursor(ctx context.Context, p *portal.Portal) error {
 // resume sends more rows of a portal.
 func (s *Session) resume(ctx context.Context, p *portal.Portal, limit int64) error {
 	n, end, err := sendRows(ctx, s.out, p.Rows(), p.Plan.Columns, p.Formats, limit)
+	p.Advance(n)
 	if err != nil {
 		p.Stop()
 		return err

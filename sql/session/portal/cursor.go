@@ -55,6 +55,9 @@ func (p *Portal) Start(ctx context.Context) error { return p.start(ctx) }
 // Binary reports whether the cursor was declared BINARY.
 func (p *Portal) Binary() bool { return p.binary }
 
+// Advance notes rows that the protocol's Execute has read of a portal that is not a SQL cursor, whose FETCH goes on behind them.
+func (p *Portal) Advance(rows int64) { p.read, p.pos = p.read+rows, p.pos+rows }
+
 // next moves to the next row and returns it; nil after the last one.
 func (p *Portal) next(ctx context.Context) (types.Row, error) {
 	if p.pos < int64(len(p.kept)) {
@@ -222,7 +225,7 @@ func (p *Portal) absolute(ctx context.Context, to int64, emit func(types.Row) er
 		}
 		to = max(p.read+1+to, 0)
 	}
-	if p.pos = to; to == 0 {
+	if p.pos = to; to == 0 || to > p.read { // after the last row
 		return nil
 	}
 	return emit(p.kept[to-1])

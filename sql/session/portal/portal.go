@@ -85,6 +85,9 @@ func (p *Portal) Stop() {
 func (p *Portal) Rewind() {
 	p.stop()
 	p.ended = false
+	if !p.Declared {
+		p.read, p.pos = 0, 0
+	}
 }
 
 // Drop ends the query, and releases the memory of the arguments and the kept rows.
