@@ -795,6 +795,7 @@ func (e *emitter) next() types.Row {
 // mutator records in the program that the plan has a mutation.
 func (b *builder) mutator(at place) {
 	b.prog.mutates = true
+	b.mutations++
 	if at != rootPlan {
 		b.prog.nested = true
 	}
