@@ -327,7 +327,7 @@ func (b *builder) scanCTE(c *cte, sc *scope) (opt.Rel, part) {
 	if len(c.cols) == 0 {
 		b.fail(sqlstate.FeatureNotSupported, c.name, "WITH query \"%s\" does not have a RETURNING clause", c.name)
 	}
-	c.used = true
+	sc.level.recursive = sc.level.recursive || c.recursing
 	w := &opt.WithScan{ID: c.id, Name: c.name}
 	r := &relation{alias: c.name}
 	s := &scope{rels: []*relation{r}}

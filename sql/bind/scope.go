@@ -268,7 +268,8 @@ type cte struct {
 	inline tree.Statement
 	names  []string
 	scope  *scope
-	used   bool
+	// recursing: its recursive term is being bound.
+	recursing bool
 }
 
 func (s *scope) findCTE(name string) *cte {

@@ -68,3 +68,6 @@ func changesCase(r *rand.Rand) Case {
 	}
 	return c
 }
+
+// recursion: recursive queries, and where their names may stand.
+var recursion = Generator{Name: "recursion", Fixed: File("recursion")}
