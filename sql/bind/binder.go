@@ -79,6 +79,9 @@ type builder struct {
 	text *viewText
 	// rowFields has the columns of the row values that set-returning functions yield, for (row).field.
 	rowFields map[*scalar.RowCtor][]column
+	// nullableRows are rows of relations on a side of an outer join that may be missing, and markers the columns that tell.
+	nullableRows map[*scalar.Case]*scalar.RowCtor
+	markers      map[opt.ColumnID]*relation
 }
 
 // bailout carries an error from the depth of the builder to Bind.

@@ -168,7 +168,7 @@ func (b *builder) aliased(n *tree.AliasedTableExpr, sc *scope, lateral []*scope)
 // alias renames a FROM item and its columns.
 func (b *builder) alias(p *part, as tree.AliasClause) {
 	name := string(as.Alias)
-	r := &relation{alias: name}
+	r := &relation{alias: name, joined: len(p.rels) > 1}
 	if len(p.rels) == 1 {
 		r.table, r.single = p.rels[0].table, p.rels[0].single
 	}
