@@ -28,6 +28,9 @@ func (b *builder) aggregate(c *exprContext, n *tree.FuncExpr, name string) scala
 		b.fail(sqlstate.GroupingError, n, "aggregate functions are not allowed in %s", c.clause)
 	}
 	owner := c.scope.level
+	if owner.recursive {
+		b.fail(sqlstate.InvalidRecursion, n, "aggregate functions are not allowed in a recursive query's recursive term")
+	}
 	id := owner.aggregate(f, func() opt.ColumnID { return b.meta.Add(opt.ColumnMeta{Name: name, Type: f.T}) })
 	lv.reads(owner, id)
 	return &scalar.Column{ID: id, T: f.T, Name: name}

@@ -71,12 +71,17 @@ type builder struct {
 	withID    int
 	// lockables are the entries of the FROM clause that is bound now, for FOR UPDATE.
 	lockables *lockList
+	// future are the names of WITH clauses around that are not defined yet.
+	future []string
 	// top is the WITH clause of the whole statement, the only one that may change data.
 	top *tree.With
 	// text collects what the stored text needs, if the query that is bound now is that of a new view.
 	text *viewText
 	// rowFields has the columns of the row values that set-returning functions yield, for (row).field.
 	rowFields map[*scalar.RowCtor][]column
+	// nullableRows are rows of relations on a side of an outer join that may be missing, and markers the columns that tell.
+	nullableRows map[*scalar.Case]*scalar.RowCtor
+	markers      map[opt.ColumnID]*relation
 }
 
 // bailout carries an error from the depth of the builder to Bind.

@@ -369,13 +369,18 @@ func (b *builder) junction(c *exprContext, e tree.Expr, word string) []scalar.Ex
 	return out
 }
 
+// wholeNull asks whether a value is NULL itself.
+func wholeNull(x scalar.Expr, negate bool) scalar.Expr {
+	return &scalar.IsNull{Arg: x, Negate: negate, Whole: x.Type().Kind == types.KindTuple}
+}
+
 func (b *builder) isNull(c *exprContext, e tree.Expr, negate bool) scalar.Expr {
 	x := b.expr(c, e)
 	if row, ok := x.(*scalar.RowCtor); ok && len(row.Elems) > 0 {
-		// A row is (not) null if all of its fields are.
+		// A row is (not) null if all of its fields are; a field that is a row is not null, whatever its fields are.
 		args := make([]scalar.Expr, len(row.Elems))
 		for i, f := range row.Elems {
-			args[i] = &scalar.IsNull{Arg: b.known(f, e), Negate: negate}
+			args[i] = wholeNull(b.known(f, e), negate)
 		}
 		if len(args) == 1 {
 			return args[0]
@@ -579,7 +584,7 @@ func (b *builder) row(c *exprContext, n *tree.Tuple) scalar.Expr {
 	r := &scalar.RowCtor{T: &types.T{Kind: types.KindTuple}}
 	for _, e := range n.Exprs {
 		if u, ok := e.(*tree.UnresolvedName); ok && u.Star && u.NumParts > 1 {
-			if row, ok := b.starRow(c, u).(*scalar.RowCtor); ok {
+			if row := b.fieldsOf(b.starRow(c, u)); row != nil {
 				r.Elems = append(r.Elems, row.Elems...)
 				r.T.Fields = append(r.T.Fields, row.T.Fields...)
 				continue

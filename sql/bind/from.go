@@ -168,7 +168,7 @@ func (b *builder) aliased(n *tree.AliasedTableExpr, sc *scope, lateral []*scope)
 // alias renames a FROM item and its columns.
 func (b *builder) alias(p *part, as tree.AliasClause) {
 	name := string(as.Alias)
-	r := &relation{alias: name}
+	r := &relation{alias: name, joined: len(p.rels) > 1}
 	if len(p.rels) == 1 {
 		r.table, r.single = p.rels[0].table, p.rels[0].single
 	}
@@ -327,7 +327,7 @@ func (b *builder) scanCTE(c *cte, sc *scope) (opt.Rel, part) {
 	if len(c.cols) == 0 {
 		b.fail(sqlstate.FeatureNotSupported, c.name, "WITH query \"%s\" does not have a RETURNING clause", c.name)
 	}
-	c.used = true
+	sc.level.recursive = sc.level.recursive || c.recursing
 	w := &opt.WithScan{ID: c.id, Name: c.name}
 	r := &relation{alias: c.name}
 	s := &scope{rels: []*relation{r}}

@@ -159,7 +159,7 @@ func (r *regrouper) column(id opt.ColumnID) *column {
 }
 
 func (r *regrouper) fromHere(id opt.ColumnID) bool {
-	if r.column(id) != nil {
+	if r.column(id) != nil || slices.Contains(r.sc.rels, r.b.markers[id]) {
 		return true
 	}
 	// Parts of merged columns have identities of their own only through their expressions.
@@ -200,6 +200,9 @@ func (r *regrouper) allowed(id opt.ColumnID, at any) {
 		return
 	}
 	c := r.column(id)
+	if rel := r.b.markers[id]; rel != nil && (c == nil || c.hidden) {
+		r.b.fail(sqlstate.GroupingError, at, "column \"%s.*\" must appear in the GROUP BY clause or be used in an aggregate function", rel.alias)
+	}
 	if c == nil {
 		return // an aggregate, a window, or an outer column
 	}

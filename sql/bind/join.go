@@ -73,6 +73,20 @@ func (b *builder) join(n *tree.JoinTableExpr, sc *scope, lateral []*scope) (opt.
 	if len(s.cols) == 0 {
 		b.merge(j, using, lp.scope, rp.scope, s)
 	}
+	missing := func(side *opt.Rel, of part) {
+		o := &outerSide{rel: side}
+		for _, r := range of.rels {
+			if r.outer == nil {
+				r.outer = o
+			}
+		}
+	}
+	if j.Kind == opt.LeftJoin || j.Kind == opt.FullJoin {
+		missing(&j.Right, rp)
+	}
+	if j.Kind == opt.RightJoin || j.Kind == opt.FullJoin {
+		missing(&j.Left, lp)
+	}
 	reads := append(append([]opt.ColumnID(nil), lp.reads...), rp.reads...)
 	return j, part{scope: s, reads: reads}
 }

@@ -21,6 +21,8 @@ type level struct {
 	aggs    []opt.AggItem
 	pending []*pendingWindow
 	srfs    []opt.SetFunc // a call comes after the calls in its arguments
+	// recursive: FROM has the query of whose recursive term it is a part.
+	recursive bool
 	// defs are the WINDOW clause's definitions.
 	defs map[string]*tree.WindowDef
 }

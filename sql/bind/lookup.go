@@ -2,6 +2,7 @@ package bind
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
@@ -120,6 +121,11 @@ func (b *builder) undefinedTable(n *tree.TableName) {
 	}
 	if n.ExplicitCatalog {
 		name = string(n.CatalogName) + "." + name
+	}
+	if !n.ExplicitSchema && slices.Contains(b.future, name) {
+		raise(b.at(sqlstate.New(sqlstate.UndefinedTable, "relation \"%s\" does not exist", name).
+			WithDetail("There is a WITH item named \"%s\", but it cannot be referenced from this part of the query.", name).
+			WithHint("Use WITH RECURSIVE, or re-order the WITH items to remove forward references."), n))
 	}
 	b.fail(sqlstate.UndefinedTable, n, "relation \"%s\" does not exist", name)
 }

@@ -1,6 +1,7 @@
 package bind
 
 import (
+	"slices"
 	"unicode/utf8"
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
@@ -28,6 +29,10 @@ type relation struct {
 	table  *catalog.Table
 	// single: the relation is a function that returns a value instead of a row; its name stands for the value.
 	single bool
+	// outer is the side of an outer join in which the relation is, and for which the join may return NULLs; the innermost, nil: none. An alias of a
+	// join has none: its row is made of the columns, as PostgreSQL makes it.
+	outer  *outerSide
+	joined bool
 	// target is the table if the statement changes it: reading it needs a right of its own.
 	target *catalog.Table
 }
@@ -191,7 +196,71 @@ func (b *builder) wholeRow(s, sc *scope, r *relation) scalar.Expr {
 	if len(row.Elems) == 1 && r.single {
 		return row.Elems[0]
 	}
-	return row
+	if r.outer == nil || r.joined {
+		return row
+	}
+	there := b.presence(sc, r)
+	if sc.level != s.level {
+		s.level.reads(sc.level, there)
+	}
+	x := &scalar.Case{Whens: []scalar.When{{Cond: &scalar.IsNull{Arg: &scalar.Column{ID: there, T: b.meta.Column(there).Type}, Negate: true}, Result: row}}, T: row.T}
+	if b.nullableRows == nil {
+		b.nullableRows = map[*scalar.Case]*scalar.RowCtor{}
+	}
+	b.nullableRows[x] = row
+	return x
+}
+
+// outerSide is a side of an outer join. Its marker is a column that is true in its rows, and NULL where the join has found none.
+type outerSide struct {
+	rel    *opt.Rel
+	marker opt.ColumnID
+}
+
+// presence is a column that is NULL where an outer join has found no row of a relation, and only there.
+func (b *builder) presence(sc *scope, r *relation) opt.ColumnID {
+	if r.table != nil && len(r.table.Indexes) > 0 {
+		for i := range sc.cols {
+			c := &sc.cols[i]
+			if c.rel == r && c.id != 0 && b.meta.Column(c.id).Column == r.table.Primary().Columns[0].Column {
+				if c.hidden {
+					b.mark(c.id, r)
+				}
+				return c.id
+			}
+		}
+	}
+	o := r.outer
+	if o.marker == 0 {
+		o.marker = b.meta.Add(opt.ColumnMeta{Name: "present", Type: types.Bool})
+		p := &opt.Project{Input: *o.rel, Items: []opt.ProjectItem{{Col: o.marker, Expr: &scalar.Const{Value: types.NewBool(true), T: types.Bool}}}}
+		for id := range produced(*o.rel) {
+			p.Pass = append(p.Pass, id)
+		}
+		slices.Sort(p.Pass)
+		*o.rel = p
+	}
+	b.mark(o.marker, r)
+	return o.marker
+}
+
+// mark notes that a column which no name stands for tells whether there is a row of the relation.
+func (b *builder) mark(id opt.ColumnID, r *relation) {
+	if b.markers == nil {
+		b.markers = map[opt.ColumnID]*relation{}
+	}
+	b.markers[id] = r
+}
+
+// fieldsOf are the fields of a row constructor, or of a relation's row, which may be NULL; nil: it is another expression.
+func (b *builder) fieldsOf(x scalar.Expr) *scalar.RowCtor {
+	switch x := x.(type) {
+	case *scalar.RowCtor:
+		return x
+	case *scalar.Case:
+		return b.nullableRows[x]
+	}
+	return nil
 }
 
 // unknownColumn raises 42703, with the nearest name as a hint.
@@ -268,7 +337,8 @@ type cte struct {
 	inline tree.Statement
 	names  []string
 	scope  *scope
-	used   bool
+	// recursing: its recursive term is being bound.
+	recursing bool
 }
 
 func (s *scope) findCTE(name string) *cte {

@@ -1,6 +1,8 @@
 package bind
 
 import (
+	"slices"
+
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/sql/opt"
@@ -132,7 +134,10 @@ func (b *builder) union(u *tree.UnionClause, sc *scope) output {
 }
 
 // firstExpr is the first expression of a query, for the position of an error.
-func firstExpr(s *tree.Select) any {
+func firstExpr(s *tree.Select) any { return targetExpr(s, 0) }
+
+// targetExpr is one of the expressions that make a query's columns; nil if there is none for the column alone.
+func targetExpr(s *tree.Select, i int) any {
 	stmt := s.Select
 	for {
 		switch n := stmt.(type) {
@@ -141,13 +146,13 @@ func firstExpr(s *tree.Select) any {
 		case *tree.UnionClause:
 			stmt = n.Left.Select
 		case *tree.SelectClause:
-			if len(n.Exprs) > 0 {
-				return n.Exprs[0].Expr
+			if len(n.Exprs) > i {
+				return n.Exprs[i].Expr
 			}
 			return nil
 		case *tree.ValuesClause:
-			if len(n.Rows) > 0 && len(n.Rows[0]) > 0 {
-				return n.Rows[0][0]
+			if len(n.Rows) > 0 && len(n.Rows[0]) > i {
+				return n.Rows[0][i]
 			}
 			return nil
 		default:
@@ -277,6 +282,21 @@ func (b *builder) with(w *tree.With, sc *scope) []*opt.With {
 	seen := map[string]bool{}
 	for _, e := range w.CTEList {
 		name := string(e.Name.Alias)
+		if seen[name] {
+			b.fail(sqlstate.DuplicateAlias, name, "WITH query name \"%s\" specified more than once", name)
+		}
+		seen[name] = true
+	}
+	list, self := w.CTEList, map[*tree.CTE]bool(nil)
+	if w.Recursive {
+		list, self = b.recursiveWith(w)
+	}
+	outer := len(b.future)
+	for _, e := range slices.Backward(list) {
+		b.future = append(b.future, string(e.Name.Alias))
+	}
+	for _, e := range list {
+		name := string(e.Name.Alias)
 		if w != b.top && b.views == 0 {
 			switch e.Stmt.(type) {
 			case *tree.Select, *tree.ParenSelect, *tree.ValuesClause:
@@ -284,20 +304,16 @@ func (b *builder) with(w *tree.With, sc *scope) []*opt.With {
 				b.fail(sqlstate.FeatureNotSupported, name, "WITH clause containing a data-modifying statement must be at the top level")
 			}
 		}
-		if seen[name] {
-			b.fail(sqlstate.DuplicateAlias, name, "WITH query name \"%s\" specified more than once", name)
-		}
-		seen[name] = true
 		c := &cte{name: name}
 		for _, d := range e.Name.Cols {
 			c.names = append(c.names, string(d.Name))
 		}
-		if wrap := b.bindCTE(c, e, w.Recursive, sc); wrap != nil {
-			wraps = append(wraps, wrap)
-		}
+		wraps = append(wraps, b.bindCTE(c, e, self[e], sc)...)
 		c.next = sc.ctes
 		sc.ctes = c
+		b.future = b.future[:len(b.future)-1]
 	}
+	b.future = b.future[:outer]
 	return wraps
 }
 
@@ -309,18 +325,19 @@ func wrapWith(ws []*opt.With, rel opt.Rel) opt.Rel {
 	return rel
 }
 
-func (b *builder) bindCTE(c *cte, e *tree.CTE, recursive bool, sc *scope) *opt.With {
+// bindCTE binds one query of a WITH clause, and returns the operators that wrap what follows: those of a WITH in a recursive query, and its own;
+// none if it is bound where it is used.
+func (b *builder) bindCTE(c *cte, e *tree.CTE, recursive bool, sc *scope) []*opt.With {
 	c.scope = &scope{parent: sc.parent, level: sc.level, ctes: sc.ctes}
 	sel, isSelect := e.Stmt.(*tree.Select)
 	if p, ok := e.Stmt.(*tree.ParenSelect); ok {
 		sel, isSelect = p.Select, true
 	}
-	if recursive && isSelect && sel.With == nil {
-		if u, ok := sel.Select.(*tree.UnionClause); ok && u.Type == tree.UnionOp && b.mentions(c.name) {
-			if w := b.recursive(c, u, sel, sc); w != nil {
-				return w
-			}
-		}
+	if recursive {
+		sel := recursiveSelect(e.Stmt)
+		inner := b.nested(sc)
+		withs := b.with(sel.With, inner)
+		return append(withs, b.recursive(c, sel.Select.(*tree.UnionClause), inner))
 	}
 	if isSelect && e.Mtr != tree.CTEMaterializeAlways && b.home == nil {
 		if refs := b.stmt.CountRefs(c.name); e.Mtr == tree.CTEMaterializeNever || refs == 2 {
@@ -343,11 +360,8 @@ func (b *builder) bindCTE(c *cte, e *tree.CTE, recursive bool, sc *scope) *opt.W
 	for _, col := range out.cols {
 		w.Cols = append(w.Cols, col.id)
 	}
-	return w
+	return []*opt.With{w}
 }
-
-// mentions reports whether the statement may refer to the name outside of its definition.
-func (b *builder) mentions(name string) bool { return b.home != nil || b.stmt.CountRefs(name) > 1 }
 
 // nameColumns applies the alias's column list.
 func (b *builder) nameColumns(c *cte, out *output) {
@@ -359,30 +373,19 @@ func (b *builder) nameColumns(c *cte, out *output) {
 	}
 }
 
-// recursive binds a WITH RECURSIVE query; nil if its second half does not refer to itself.
-func (b *builder) recursive(c *cte, u *tree.UnionClause, sel *tree.Select, sc *scope) *opt.With {
-	if len(sel.OrderBy) > 0 {
-		b.fail(sqlstate.FeatureNotSupported, nil, "ORDER BY in a recursive query is not implemented")
-	}
-	if sel.Limit != nil {
-		b.fail(sqlstate.FeatureNotSupported, nil, "LIMIT in a recursive query is not implemented")
-	}
+// recursive binds a query that reads itself.
+func (b *builder) recursive(c *cte, u *tree.UnionClause, sc *scope) *opt.With {
 	b.withID++
 	c.id = b.withID
-	savedMeta := len(b.meta.Columns)
 	l := b.selectQuery(u.Left, b.nested(sc), false)
 	b.nameColumns(c, &l)
 	c.cols = l.cols
 	inner := b.nested(sc)
 	c.next = sc.ctes
 	inner.ctes = c
+	c.recursing = true
 	r := b.selectQuery(u.Right, inner, true)
-	if !c.used {
-		// Not recursive: bind it again as an ordinary query.
-		b.meta.Columns = b.meta.Columns[:savedMeta]
-		c.cols = nil
-		return nil
-	}
+	c.recursing = false
 	if len(l.cols) != len(r.cols) {
 		b.fail(sqlstate.SyntaxError, firstExpr(u.Right), "each UNION query must have the same number of columns")
 	}
@@ -394,8 +397,8 @@ func (b *builder) recursive(c *cte, u *tree.UnionClause, sel *tree.Select, sc *s
 			if t != nil {
 				rt = t
 			}
-			raise(sqlstate.New(sqlstate.DatatypeMismatch, "recursive query \"%s\" column %d has type %s in non-recursive term but type %s overall",
-				c.name, i+1, ts[i].Name(), rt.Name()).WithHint("Cast the output of the non-recursive term to the correct type."))
+			raise(b.at(sqlstate.New(sqlstate.DatatypeMismatch, "recursive query \"%s\" column %d has type %s in non-recursive term but type %s overall",
+				c.name, i+1, ts[i].Name(), rt.Name()).WithHint("Cast the output of the non-recursive term to the correct type."), targetExpr(u.Left, i)))
 		}
 	}
 	b.retype(&r, ts, types.CastImplicit)
@@ -404,6 +407,5 @@ func (b *builder) recursive(c *cte, u *tree.UnionClause, sel *tree.Select, sc *s
 		w.Cols = append(w.Cols, l.cols[i].id)
 		w.RecursiveCols = append(w.RecursiveCols, r.cols[i].id)
 	}
-	c.used = false
 	return w
 }

@@ -89,6 +89,7 @@ func (b *builder) change(n, input opt.Node, table *catalog.Table, cols []scalar.
 	if o.w, err = b.writer(table); err != nil {
 		return changeOp{}, nil, err
 	}
+	o.w.mutations++
 	o.old, err = oldSlots(len(table.Columns), cols, l)
 	return o, l, err
 }
@@ -153,11 +154,12 @@ func (o *changeOp) changeIter(r *run) changeIter {
 	return changeIter{r: r, c: o, in: r.make(o.input), m: mutation{reader: reader{r: r}}, before: make(types.Row, len(o.old))}
 }
 
-// changeIter changes all rows at the first call of next, and returns RETURNING's rows one by one.
+// changeIter changes all rows at the first call of next, and returns RETURNING's rows one by one. Where other parts of the statement change the
+// table too, it changes no row before the one before has been taken (exec.X9).
 type changeIter struct {
 	r      *run
 	c      *changeOp
-	apply  func(row types.Row) (types.Row, error) // changes the row in before; returns what RETURNING evaluates
+	apply  func(row types.Row) (types.Row, error) // changes the row in before; returns what RETURNING evaluates, nil if the row stays as it is
 	in     iter
 	m      mutation
 	before types.Row
@@ -187,57 +189,71 @@ func (it *changeIter) close() {
 }
 
 func (it *changeIter) next() (types.Row, error) {
-	if !it.ran {
-		it.ran = true
-		if err := it.consume(); err != nil {
+	step := it.c.w.steps()
+	for !it.ran {
+		done, err := it.change()
+		if err == nil && step && !done {
+			err = it.m.flush(false)
+		}
+		if err != nil {
 			return nil, it.m.failed(err)
 		}
-		if err := it.m.finish(it.c.place); err != nil {
-			return nil, err
+		if done {
+			it.ran = true
+			if err := it.m.finish(it.c.place); err != nil {
+				return nil, err
+			}
+		}
+		if step {
+			if row := it.out.next(); row != nil {
+				return row, nil
+			}
+			it.out.reset(it.r)
 		}
 	}
 	return it.out.next(), nil
 }
 
-func (it *changeIter) consume() error {
+// change changes the next row of the input; done says that there is none.
+func (it *changeIter) change() (done bool, err error) {
 	c := it.c
-	for {
-		row, err := it.in.next()
-		if err != nil || row == nil {
-			return err
-		}
-		if err := it.r.tick(); err != nil {
-			return err
-		}
-		for i, s := range c.old {
-			if s < 0 {
-				it.before[i] = c.w.initial[i]
-			} else {
-				it.before[i] = row[s]
-			}
-		}
-		if c.dedupe {
-			fresh, err := it.seen.first(it.r, c.w, it.before)
-			if err != nil {
-				return err
-			}
-			if !fresh {
-				continue
-			}
-		}
-		if row, err = it.apply(row); err != nil {
-			return err
-		}
-		it.m.count(c.place)
-		if err := it.out.add(it.r, c.returning, row); err != nil {
-			return err
-		}
-		if it.m.full() {
-			if err := it.m.flush(false); err != nil {
-				return err
-			}
+	row, err := it.in.next()
+	if err != nil || row == nil {
+		return true, err
+	}
+	if err := it.r.tick(); err != nil {
+		return false, err
+	}
+	for i, s := range c.old {
+		if s < 0 {
+			it.before[i] = c.w.initial[i]
+		} else {
+			it.before[i] = row[s]
 		}
 	}
+	if row, err = it.apply(row); err != nil || row == nil {
+		return false, err
+	}
+	it.m.count(c.place)
+	if err := it.out.add(it.r, c.returning, row); err != nil {
+		return false, err
+	}
+	if it.m.full() {
+		return false, it.m.flush(false)
+	}
+	return false, nil
+}
+
+// again reports whether the statement has changed the row before: then it stays as it is (exec.X9).
+func (it *changeIter) again() (bool, error) {
+	if it.c.w.steps() {
+		return it.r.touched(it.c.w, it.before)
+	}
+	if !it.c.dedupe {
+		return false, nil
+	}
+	fresh, err := it.seen.first(it.r, it.c.w, it.before)
+	return !fresh, err
 }
 
 type updateIter struct {
@@ -259,6 +275,10 @@ func (it *updateIter) update(row types.Row) (types.Row, error) {
 		it.comb[s.ordinal] = row[s.slot]
 	}
 	if err := it.r.validate(o.w.table, o.notNull, o.checks, it.comb); err != nil {
+		return nil, err
+	}
+	// PostgreSQL too checks a row that it then finds to be changed already.
+	if again, err := it.again(); err != nil || again {
 		return nil, err
 	}
 	after := it.comb[:width]
@@ -288,6 +308,9 @@ func deltas(cols []opt.Commuting, t *catalog.Table, before, after types.Row) []t
 type deleteIter struct{ changeIter }
 
 func (it *deleteIter) delete(row types.Row) (types.Row, error) {
+	if again, err := it.again(); err != nil || again {
+		return nil, err
+	}
 	if err := it.m.remove(it.c.w, it.before); err != nil {
 		return nil, err
 	}

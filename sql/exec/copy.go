@@ -48,7 +48,7 @@ func (w *CopyWriter) add(ctx context.Context, values types.Row) error {
 	if err := w.it.in.open(); err != nil {
 		return err
 	}
-	if err := w.it.consume(); err != nil {
+	if _, err := w.it.consume(false); err != nil {
 		return err
 	}
 	if w.it.m.batch.Len() == 0 {

@@ -50,6 +50,11 @@
 //	exec.X6: A row takes a key of a unique index when it is written: it fails if a row that the statement has not reached yet has the key,
 //	    even if that row would release it. Rows are reached in the order of the index that the plan scans; PostgreSQL's order is that of its
 //	    heap where it scans no index.
+//	exec.X8: A common table expression is computed while it is read, row by row, and no further than it is read. One that changes rows is
+//	    computed to its end when the main plan has ended, the last of the WITH clause first; so PostgreSQL orders the changes of a statement.
+//	exec.X9: A row is changed once by a statement. UPDATE and DELETE leave a row alone that another part of the statement has changed; ON CONFLICT
+//	    meets the rows as the statement has left them (noted), and DO UPDATE fails on one that the statement has written. So that each part finds
+//	    what the parts before have done, mutations of a table that has several write one row at a time.
 //
 // Foreign keys: parents of new rows are looked up in batches before a batch is written. One that is missing is an event, because
 // violations of other constraints, by any row, come first. When the statement has run, rows that refer to removed keys are changed

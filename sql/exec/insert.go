@@ -57,6 +57,7 @@ func (b *builder) insert(n *opt.InsertNode, at place) (op, error) {
 	if o.w, err = b.writer(t); err != nil {
 		return nil, err
 	}
+	o.w.mutations++
 	o.notNull = o.w.notNull
 	o.source = make([]int, o.width)
 	for i := range o.source {
@@ -139,6 +140,12 @@ func (b *builder) onConflict(o *insertOp, s *opt.Insert, n *opt.InsertNode) (err
 	}
 	o.setNull, o.changed = o.w.affected(assigned)
 	o.commutes = c.Commutes
+	for _, iw := range o.changed {
+		// A key that the update gives up is free for a later row.
+		for _, c := range iw.index.UserColumns() {
+			o.w.stepwise = o.w.stepwise || (iw.index.Primary || iw.index.Unique) && assigned[o.w.table.Ordinal(c.Column)]
+		}
+	}
 	return nil
 }
 
@@ -209,30 +216,40 @@ func (it *insertIter) close() {
 }
 
 func (it *insertIter) next() (types.Row, error) {
-	if !it.ran {
-		it.ran = true
-		if err := it.consume(); err != nil {
+	step := it.o.w.steps()
+	for !it.ran {
+		last, err := it.consume(step)
+		if err != nil {
 			return nil, it.m.failed(err)
 		}
-		if err := it.end(); err != nil {
-			return nil, err
+		if last {
+			it.ran = true
+			if err := it.end(); err != nil {
+				return nil, err
+			}
+		}
+		if step {
+			if row := it.out.next(); row != nil {
+				return row, nil
+			}
+			it.out.reset(it.r)
 		}
 	}
 	return it.out.next(), nil
 }
 
-// consume inserts every row of the input.
-func (it *insertIter) consume() error {
+// consume inserts every row of the input, or, with step, one; last says that there are no more.
+func (it *insertIter) consume(step bool) (last bool, err error) {
 	for {
 		row, err := it.in.next()
 		if err != nil || row == nil {
-			return err
+			return true, err
 		}
-		if err := it.add(row); err != nil {
-			return err
+		if err := it.add(row, step); err != nil {
+			return false, err
 		}
-		if err := it.r.tick(); err != nil {
-			return err
+		if err := it.r.tick(); err != nil || step {
+			return false, err
 		}
 	}
 }
@@ -240,13 +257,13 @@ func (it *insertIter) consume() error {
 // end writes the remaining rows.
 func (it *insertIter) end() error {
 	if err := it.resolve(); err != nil {
-		return err
+		return it.m.failed(err)
 	}
 	return it.m.finish(it.o.place)
 }
 
-// add takes one row of the input.
-func (it *insertIter) add(row types.Row) error {
+// add takes one row of the input. step says that it is to be inserted at once.
+func (it *insertIter) add(row types.Row, step bool) error {
 	o := it.o
 	for i, s := range o.source {
 		if s < 0 {
@@ -263,12 +280,19 @@ func (it *insertIter) add(row types.Row) error {
 		if _, err := it.pending.add(it.r.budget, it.comb); err != nil {
 			return err
 		}
-		if len(it.pending.rows) < conflictBatch {
+		if !step && len(it.pending.rows) < conflictBatch {
 			return nil
 		}
-		return it.resolve()
+		if err := it.resolve(); err != nil {
+			return err
+		}
+	} else if err := it.write(it.comb, false); err != nil {
+		return err
 	}
-	return it.write(it.comb, false)
+	if step {
+		return it.m.flush(false)
+	}
+	return nil
 }
 
 // write inserts a row for which no conflict is known.
@@ -318,6 +342,9 @@ func (it *insertIter) resolve() error {
 
 // mark remembers a key that the statement has written.
 func (it *insertIter) mark(k []byte, row types.Row) error {
+	if it.o.w.steps() {
+		return nil // noted where it is written
+	}
 	if it.written == nil {
 		it.written = make(map[string]types.Row)
 	}
@@ -328,6 +355,15 @@ func (it *insertIter) mark(k []byte, row types.Row) error {
 	it.taken += n
 	it.written[string(k)] = row
 	return nil
+}
+
+// own reports whether the statement has written the row that has a key.
+func (it *insertIter) own(k keys.Key) bool {
+	if it.o.w.steps() {
+		return it.r.holdsKey(k)
+	}
+	_, ok := it.written[string(k)]
+	return ok
 }
 
 // resolveUpserts reads the rows that are to be replaced, and changes or inserts.
@@ -348,7 +384,11 @@ func (it *insertIter) resolveUpserts() error {
 	}
 	for i, comb := range rows {
 		before := it.written[string(ks[i])]
-		if before == nil && vs[i] != nil {
+		now, known := it.r.version(o.w, ks[i])
+		if known {
+			before = now
+		}
+		if before == nil && vs[i] != nil && !known {
 			before = make(types.Row, o.width)
 			if err := o.w.all.decode(ks[i], vs[i], before); err != nil {
 				return err
@@ -442,7 +482,7 @@ func (it *insertIter) resolveConflicts() error {
 	}
 	values := make([][]byte, len(rows)*na)
 	for i, v := range vs {
-		if v != nil {
+		if v != nil && !it.r.freed(o.w, ks[i]) {
 			values[at[i]], hits[at[i]] = v, ks[i]
 		}
 	}
@@ -491,15 +531,12 @@ func (it *insertIter) resolveConflicts() error {
 		own := false
 		for j := range o.arbiters {
 			if k := arbiterKeys[i*na+j]; k != nil {
-				if _, ok := it.written[string(k)]; ok {
-					own = true
-				}
+				own = own || it.own(k)
 			}
 		}
 		if c != nil && c.primary != nil {
-			if _, ok := it.written[string(c.primary)]; ok {
-				own = true
-			}
+			_, known := it.r.version(o.w, c.primary)
+			own = own || known || it.own(c.primary)
 		}
 		switch {
 		case !o.doUpdate && (own || c != nil):

@@ -22,9 +22,15 @@ func (b *builder) joined(kind opt.JoinKind, n, left, right opt.Node, on []scalar
 	if j.left, ll, err = b.input(left); err != nil {
 		return j, nil, nil, err
 	}
+	again := 0
+	if l, ok := n.(*opt.NestedLoop); ok && l.Apply {
+		again = 1
+	}
+	b.depth += again
 	if j.right, lr, err = b.input(right); err != nil {
 		return j, nil, nil, err
 	}
+	b.depth -= again
 	both := layoutOf(left).add(j.wl, right.Columns())
 	if j.on, err = b.exprs(on, both); err != nil {
 		return j, nil, nil, err

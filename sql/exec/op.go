@@ -94,6 +94,11 @@ type builder struct {
 	writers map[catalog.ID]*tableWriter
 	// optimistic is the scan whose row may be read without its lock at first; nil: none.
 	optimistic *opt.IndexScan
+	// depth counts the plans around the node to be compiled next that may be opened again and again: those of subqueries, the right sides of
+	// applies, recursive terms.
+	depth int
+	// mutations counts those compiled so far.
+	mutations int
 	// place is the place of the node to be compiled next.
 	place place
 	// owed is memory that was not requested from Room yet, and steps counts the parts compiled since the last request.

@@ -334,6 +334,7 @@ func (c *Cursor) Close() {
 	r.number++
 	r.budget.Shrink(r.eventBytes)
 	r.eventBytes = 0
+	r.forgetNoted()
 	reuse := r.env.Trace == nil
 	r.release()
 	if reuse {
@@ -368,6 +369,8 @@ type run struct {
 	seq, cause int // of the event that was noted last, and of the one whose action is under way
 	// eventBytes is the memory that the statement's events took, handled ones included.
 	eventBytes int64
+	// noted is what it has done to tables that several of its parts change; nil: nothing yet.
+	noted *noted
 	// known are keys of parents that the statement has looked up and found, as checks.
 	known map[string]struct{}
 	// pages is the memory that readers hold, and number counts the run's executions.

@@ -683,9 +683,21 @@ func TestRecursion(t *testing.T) {
 	if got, want := show(f.run(w)), "1\n2\n3\n4\n"; got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	// Without the removal of duplicates the cycle ends only when memory does.
+	// Without the removal of duplicates the cycle has no end. A single reader takes as many rows as it likes; several share them, and they
+	// are kept.
 	w.RecursiveAll = true
 	f.budget = 1 << 20
+	some := &opt.LimitNode{Base: opt.Base{Cols: main.Cols}, Input: main, Count: num(100_000)}
+	w.Main = some
+	if got := f.run(w); len(got) != 100_000 {
+		t.Errorf("%d rows", len(got))
+	}
+	other := &opt.WithScanNode{ID: 7}
+	other.Cols = []opt.ColumnID{f.col(types.Int8)}
+	few := &opt.LimitNode{Base: opt.Base{Cols: other.Cols}, Input: other, Count: num(1)}
+	twice := &opt.NestedLoop{Kind: opt.InnerJoin, Left: few, Right: some}
+	twice.Cols = append(slices.Clone(few.Cols), some.Cols...)
+	w.Main, w.Cols = twice, twice.Cols
 	if _, _, err := f.runProgram(f.program(w)); !sqlstate.Is(err, sqlstate.OutOfMemory) {
 		t.Errorf("endless recursion: %v", err)
 	}

@@ -13,26 +13,33 @@ import (
 type cteInfo struct {
 	index int
 	width int
+	// recursing: the recursive term is being compiled, in which the name stands for the rows of the round before.
+	recursing bool
+	// readers are the scans outside of the recursive term. depth is that of the WITH, and again says that a scan is deeper: it may be opened
+	// several times.
+	readers, depth int
+	again          bool
 }
 
-// cteState is a common table expression in one run: its rows, or, while the recursive term runs, the rows that
-// the previous round added.
+// cteState is a common table expression in one run.
 type cteState struct {
-	store   rowStore
-	working *rowStore // what WithScan reads
-	round   rowStore
-	seen    map[string]struct{}
-	extra   int64
+	source *withIter // computes the rows
+	store  rowStore  // the rows so far, unless the only reader takes each once
+	// Of a recursive expression: what the recursive term reads, the rows that it has added since, and the keys of all rows of a UNION.
+	round, added rowStore
+	seen         map[string]struct{}
+	extra        int64
 }
 
 func (s *cteState) reset(r *run) {
 	s.store.reset(r.budget)
 	s.round.reset(r.budget)
+	s.added.reset(r.budget)
 	r.budget.Shrink(s.extra)
-	s.extra, s.seen, s.working = 0, nil, nil
+	s.extra, s.seen, s.source = 0, nil, nil
 }
 
-// withOp materialises a common table expression before its main plan runs.
+// withOp computes a common table expression while its main plan reads it (exec.X8).
 type withOp struct {
 	base
 	index     int
@@ -44,17 +51,21 @@ type withOp struct {
 	identity  []int
 	types     []*types.T
 	main      op
+	mutates   bool // the expression does
+	keeps     bool // the rows are kept for other readers, or for another reading
 }
 
 func (b *builder) with(n *opt.WithNode, at place) (op, error) {
 	o := &withOp{base: base{n}, index: b.prog.ctes, recAll: n.RecursiveAll, types: b.typesOf(n.BindCols)}
 	b.prog.ctes++
-	info := &cteInfo{o.index, len(n.BindCols)}
+	info := &cteInfo{index: o.index, width: len(n.BindCols), depth: b.depth}
 	var l layout
 	var err error
+	mutations := b.mutations
 	if o.binding, l, err = b.input(n.Binding); err != nil {
 		return nil, err
 	}
+	o.mutates = b.mutations > mutations
 	if o.bind, err = l.slots(n.BindCols); err != nil {
 		return nil, err
 	}
@@ -63,9 +74,13 @@ func (b *builder) with(n *opt.WithNode, at place) (op, error) {
 	}
 	b.ctes[n.ID] = info
 	if n.Recursive != nil {
+		info.recursing = true
+		b.depth++
 		if o.recursive, l, err = b.input(n.Recursive); err != nil {
 			return nil, err
 		}
+		b.depth--
+		info.recursing = false
 		if o.recSlots, err = l.slots(n.RecursiveCols); err != nil {
 			return nil, err
 		}
@@ -79,6 +94,7 @@ func (b *builder) with(n *opt.WithNode, at place) (op, error) {
 	if o.main, err = b.build(n.Main); err != nil {
 		return nil, err
 	}
+	o.keeps = info.readers > 1 || info.again
 	return b.remap(o, n.Main, n)
 }
 
@@ -95,6 +111,8 @@ type withIter struct {
 	r                        *run
 	o                        *withOp
 	binding, recursive, main iter
+	reading                  iter // binding or recursive; nil: neither was opened, or all rows were computed
+	ended                    bool
 	row                      types.Row
 	buf                      []byte
 }
@@ -102,14 +120,22 @@ type withIter struct {
 func (it *withIter) open() error {
 	s := &it.r.ctes[it.o.index]
 	s.reset(it.r)
-	if err := it.materialise(s); err != nil {
-		return err
-	}
-	s.working = &s.store
+	s.source, it.reading, it.ended = it, nil, false
 	return it.main.open()
 }
 
-func (it *withIter) next() (types.Row, error) { return it.main.next() }
+// next is a row of the main plan. When that has ended, the changes are made that it has not asked for.
+func (it *withIter) next() (types.Row, error) {
+	row, err := it.main.next()
+	if row != nil || err != nil || !it.o.mutates {
+		return row, err
+	}
+	for {
+		if row, err = it.compute(); row == nil || err != nil {
+			return nil, err
+		}
+	}
+}
 
 func (it *withIter) close() {
 	it.main.close()
@@ -118,95 +144,104 @@ func (it *withIter) close() {
 		it.recursive.close()
 	}
 	it.r.ctes[it.o.index].reset(it.r)
+	it.reading = nil
 	clear(it.row)
 }
 
-// maxRecursionRounds ends a recursion that will not end by itself before memory does, because each round may add
-// no memory at all.
-const maxRecursionRounds = 10_000_000
-
-func (it *withIter) materialise(s *cteState) error {
-	o := it.o
-	if err := it.binding.open(); err != nil {
-		return err
-	}
-	var next rowStore
-	if err := it.absorb(s, it.binding, o.bind, &next); err != nil {
-		return err
-	}
-	it.binding.close()
-	if it.recursive == nil {
-		next.reset(it.r.budget)
-		return nil
-	}
-	for round := 0; len(next.rows) > 0; round++ {
-		if round == maxRecursionRounds {
-			next.reset(it.r.budget)
-			return sqlstate.New(sqlstate.ProgramLimitExceeded, "recursive query does not end")
+// compute is the next row of the expression, nil at its end.
+func (it *withIter) compute() (types.Row, error) {
+	o, s := it.o, &it.r.ctes[it.o.index]
+	for !it.ended {
+		if it.reading == nil {
+			if err := it.binding.open(); err != nil {
+				return nil, err
+			}
+			it.reading = it.binding
 		}
-		s.round.reset(it.r.budget)
-		s.round, next = next, rowStore{}
-		s.working = &s.round
-		if err := it.recursive.open(); err != nil {
-			return err
-		}
-		if err := it.absorb(s, it.recursive, o.recSlots, &next); err != nil {
-			next.reset(it.r.budget)
-			return err
-		}
-	}
-	it.recursive.close()
-	s.round.reset(it.r.budget)
-	return nil
-}
-
-// absorb adds a term's rows to the result and, for a recursive expression, to the next round.
-func (it *withIter) absorb(s *cteState, in iter, slots []int, next *rowStore) error {
-	o := it.o
-	for {
-		row, err := in.next()
+		row, err := it.reading.next()
 		if err != nil {
-			return err
-		}
-		if row == nil {
-			return nil
+			return nil, err
 		}
 		if err := it.r.tick(); err != nil {
-			return err
+			return nil, err
+		}
+		if row == nil {
+			if err := it.turn(s); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		slots := o.bind
+		if it.reading == it.recursive {
+			slots = o.recSlots
 		}
 		for i, slot := range slots {
 			it.row[i] = row[slot]
 		}
-		if o.recursive != nil && !o.recAll {
-			it.buf, _ = hashKey(it.buf[:0], it.row, o.identity, o.types)
-			if _, ok := s.seen[string(it.buf)]; ok {
-				continue
+		if fresh, err := it.first(s); err != nil || !fresh {
+			if err != nil {
+				return nil, err
 			}
-			if s.seen == nil {
-				s.seen = make(map[string]struct{})
-			}
-			n := int64(len(it.buf) + 48)
-			if err := it.r.budget.Grow(n); err != nil {
-				return err
-			}
-			s.extra += n
-			s.seen[string(it.buf)] = struct{}{}
+			continue
 		}
-		if _, err := s.store.add(it.r.budget, it.row); err != nil {
-			return err
-		}
+		row = it.row
 		if o.recursive != nil {
-			if _, err := next.add(it.r.budget, it.row); err != nil {
-				return err
+			if row, err = s.added.add(it.r.budget, row); err != nil {
+				return nil, err
 			}
 		}
+		if o.keeps {
+			return s.store.add(it.r.budget, row)
+		}
+		return row, nil
 	}
+	return nil, nil
+}
+
+// turn goes on to the next round of a recursion, which reads the rows that the one before has added; without any the expression has ended.
+func (it *withIter) turn(s *cteState) error {
+	if it.recursive == nil || len(s.added.rows) == 0 {
+		it.reading.close()
+		s.round.reset(it.r.budget)
+		it.reading, it.ended = nil, true
+		return nil
+	}
+	if it.reading == it.binding {
+		it.binding.close()
+	}
+	s.round.reset(it.r.budget)
+	s.round, s.added = s.added, s.round
+	it.reading = it.recursive
+	return it.recursive.open()
+}
+
+// first reports whether the row is one of the expression's: UNION drops rows that were there before.
+func (it *withIter) first(s *cteState) (bool, error) {
+	o := it.o
+	if o.recursive == nil || o.recAll {
+		return true, nil
+	}
+	it.buf, _ = hashKey(it.buf[:0], it.row, o.identity, o.types)
+	if _, ok := s.seen[string(it.buf)]; ok {
+		return false, nil
+	}
+	if s.seen == nil {
+		s.seen = make(map[string]struct{})
+	}
+	n := int64(len(it.buf) + 48)
+	if err := it.r.budget.Grow(n); err != nil {
+		return false, err
+	}
+	s.extra += n
+	s.seen[string(it.buf)] = struct{}{}
+	return true, nil
 }
 
 // withScanOp reads a common table expression.
 type withScanOp struct {
 	base
 	index int
+	work  bool // within the recursive term: what the round before has added
 }
 
 func (b *builder) withScan(n *opt.WithScanNode) (op, error) {
@@ -217,35 +252,49 @@ func (b *builder) withScan(n *opt.WithScanNode) (op, error) {
 	if len(n.Cols) != info.width {
 		return nil, internal("scan of %d columns of a common table expression of %d", len(n.Cols), info.width)
 	}
-	return &withScanOp{base{n}, info.index}, nil
+	if !info.recursing {
+		info.readers++
+		info.again = info.again || b.depth > info.depth
+	}
+	return &withScanOp{base: base{n}, index: info.index, work: info.recursing}, nil
 }
 
 func (o *withScanOp) iter(r *run) iter { return &withScanIter{r: r, o: o} }
 
 type withScanIter struct {
-	r    *run
-	o    *withScanOp
-	rows []types.Row
+	r  *run
+	o  *withScanOp
+	at int // in the rows that are kept
 }
 
 func (it *withScanIter) open() error {
-	s := it.r.ctes[it.o.index].working
-	if s == nil {
-		return internal("common table expression is read before it is computed")
+	if it.r.ctes[it.o.index].source == nil {
+		return internal("common table expression is read outside of its WITH")
 	}
-	it.rows = s.rows
+	it.at = 0
 	return nil
 }
 
-func (it *withScanIter) close() { it.rows = nil }
+func (it *withScanIter) close() {}
 
 func (it *withScanIter) next() (types.Row, error) {
-	if len(it.rows) == 0 {
+	s := &it.r.ctes[it.o.index]
+	kept := &s.store
+	if it.o.work {
+		kept = &s.round
+	}
+	if it.at < len(kept.rows) {
+		it.at++
+		return kept.rows[it.at-1], nil
+	}
+	if it.o.work {
 		return nil, nil
 	}
-	row := it.rows[0]
-	it.rows = it.rows[1:]
-	return row, nil
+	row, err := s.source.compute()
+	if row != nil {
+		it.at++
+	}
+	return row, err
 }
 
 // subplan is an embedded subquery.
@@ -331,7 +380,9 @@ func (b *builder) subquery(q *scalar.Subquery) error {
 	if !ok {
 		return internal("subquery was not planned: %T", q.Plan)
 	}
+	b.depth++
 	root, l, err := b.input(n)
+	b.depth--
 	if err != nil {
 		return err
 	}

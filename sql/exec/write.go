@@ -34,6 +34,9 @@ type tableWriter struct {
 	initial types.Row
 	// all reads every column of the primary index.
 	all *rowDecoder
+	// mutations of the plan that change the table; several notice each other's rows (exec.X9), and so does one with stepwise.
+	mutations int
+	stepwise  bool
 }
 
 // indexWriter makes the entries of one index.
@@ -281,7 +284,7 @@ func (m *mutation) moved(w *tableWriter, iw *indexWriter, k keys.Key, takes bool
 // unique constraint, which comes first.
 func (m *mutation) failed(err error) error {
 	var e *sqlstate.Error
-	if !errors.As(err, &e) || e.Code[:2] != "22" && e.Code[:2] != "23" || m.batch.Len()+len(m.late) == 0 {
+	if !errors.As(err, &e) || e.Code[:2] != "21" && e.Code[:2] != "22" && e.Code[:2] != "23" || m.batch.Len()+len(m.late) == 0 && m.r.noted == nil {
 		return err
 	}
 	first := m.flush(false)
@@ -377,6 +380,9 @@ func (m *mutation) insert(w *tableWriter, row types.Row, blind bool) error {
 		} else {
 			m.batch.PutFresh(k, v) // the row is new, and its identity is part of the key
 		}
+		if err := m.r.noteEntry(w, iw, k, row, true); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -405,6 +411,9 @@ func (m *mutation) remove(w *tableWriter, row types.Row) error {
 		}
 		m.releases(iw, row, k)
 		m.batch.Delete(k)
+		if err := m.r.noteEntry(w, iw, k, row, false); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -445,6 +454,11 @@ func (m *mutation) change(w *tableWriter, indexes []*indexWriter, before, after 
 		}
 		switch same := was && is && bytes.Equal(oldKey, newKey); {
 		case same:
+			if iw == w.primary {
+				if err := m.r.noteEntry(w, iw, newKey, after, true); err != nil {
+					return err
+				}
+			}
 			v, err := m.r.indexValue(iw, newKey, after)
 			if err != nil {
 				return err
@@ -471,10 +485,16 @@ func (m *mutation) change(w *tableWriter, indexes []*indexWriter, before, after 
 				}
 				m.releases(iw, before, oldKey)
 				m.batch.Delete(oldKey)
+				if err := m.r.noteEntry(w, iw, oldKey, before, false); err != nil {
+					return err
+				}
 			}
 			if is {
 				v, err := m.r.indexValue(iw, newKey, after)
 				if err != nil {
+					return err
+				}
+				if err := m.r.noteEntry(w, iw, newKey, after, true); err != nil {
 					return err
 				}
 				fresh := iw.codec.conflicts(after)
@@ -795,6 +815,7 @@ func (e *emitter) next() types.Row {
 // mutator records in the program that the plan has a mutation.
 func (b *builder) mutator(at place) {
 	b.prog.mutates = true
+	b.mutations++
 	if at != rootPlan {
 		b.prog.nested = true
 	}

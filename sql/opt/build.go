@@ -146,6 +146,7 @@ func (o *optimizer) buildWith(r *With) (*group, []OrderColumn) {
 	n.Binding = binding
 	if r.Recursive != nil {
 		n.Recursive, _ = o.build(r.Recursive)
+		c.recursive = true
 	}
 	main, ord := o.build(r.Main)
 	n.Main = main

@@ -19,6 +19,7 @@ const (
 	costWrite   = 5.0   // a row written
 	costLock    = 10.0  // a row locked, which is a write too, and keeps others waiting
 	costStart   = 0.01  // an operator, so that fewer are better
+	costEndless = 1e12  // a side of a join kept that may have no end
 	// lookupBatchRows is how many rows package exec looks up with one request.
 	lookupBatchRows = 1024.0
 )

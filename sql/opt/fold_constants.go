@@ -175,7 +175,9 @@ func negate(arg, whole scalar.Expr) scalar.Expr {
 			return &scalar.Compare{Op: x.Op.Negate(), Left: x.Left, Right: x.Right}
 		}
 	case *scalar.IsNull:
-		return &scalar.IsNull{Arg: x.Arg, Negate: !x.Negate}
+		if k := x.Arg.Type().Kind; x.Whole || k != types.KindTuple && k != types.KindUnknown { // a row may be neither
+			return &scalar.IsNull{Arg: x.Arg, Negate: !x.Negate, Whole: x.Whole}
+		}
 	case *scalar.In:
 		return simplifyCondition(&scalar.In{Arg: x.Arg, List: x.List, Negate: !x.Negate})
 	case *scalar.Or:

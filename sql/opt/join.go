@@ -107,10 +107,19 @@ func joinCols(kind JoinKind, l, r Node) []ColumnID {
 	return append(append(make([]ColumnID, 0, len(lc)+len(rc)), lc...), rc...)
 }
 
+// endless is the cost of keeping the right side of a join, if that is a recursive query and a consumer takes a limited number of rows: then the
+// query may have no end, and the join streams with it on the other side.
+func (s *search) endless(l, r *group) float64 {
+	if s.req.limit > 0 && r.endless && !l.endless {
+		return costEndless
+	}
+	return 0
+}
+
 func (s *search) hash(kind JoinKind, l, r *group, p joinParts) {
 	o, g := s.o, s.g
 	a, b := o.best(l, required{}), o.best(r, required{})
-	build := r.rows * costHash
+	build := r.rows*costHash + s.endless(l, r)
 	probe := l.rows * (costProbe + costExpr*float64(len(p.rest)))
 	out := g.rows * costPass
 	n := &HashJoin{Base: Base{Cols: joinCols(kind, a.node, b.node)}, Kind: kind, Left: a.node, Right: b.node,
@@ -162,7 +171,11 @@ func (s *search) merge(kind JoinKind, l, r *group, p joinParts) {
 		if kind != RightJoin && kind != FullJoin {
 			order = a.order
 		}
-		s.offer(phys{node: n, startup: a.startup + b.startup, cost: cost, order: order})
+		startup := a.startup + b.startup
+		if s.req.limit > 0 && (l.endless || r.endless) {
+			startup, cost = startup+costEndless, cost+costEndless // its sides are sorted
+		}
+		s.offer(phys{node: n, startup: startup, cost: cost, order: order})
 	}
 }
 
@@ -202,7 +215,8 @@ func (s *search) nestedLoop(r *Join) {
 	l, rt := child(r.Left), child(r.Right)
 	a, b := o.best(l, required{}), o.best(rt, required{})
 	n := &NestedLoop{Base: Base{Cols: joinCols(r.Kind, a.node, b.node)}, Kind: r.Kind, Left: a.node, Right: b.node, On: o.planExprs(r.On)}
-	cost := a.cost + b.cost + rt.rows*costPass + l.rows*rt.rows*(costPass+costExpr*float64(len(r.On))) + g.rows*costPass + costStart
+	endless := s.endless(l, rt)
+	cost := a.cost + b.cost + endless + rt.rows*costPass + l.rows*rt.rows*(costPass+costExpr*float64(len(r.On))) + g.rows*costPass + costStart
 	cost += o.subqueryCost(r.On, l.rows*rt.rows)
 	var order []OrderColumn
 	if r.Kind != RightJoin && r.Kind != FullJoin {
@@ -212,10 +226,10 @@ func (s *search) nestedLoop(r *Join) {
 			m := *n
 			m.Left = x.node
 			m.Cols = joinCols(r.Kind, x.node, b.node)
-			s.offer(phys{node: &m, startup: x.startup + b.cost, cost: cost - a.cost + x.cost, order: x.order})
+			s.offer(phys{node: &m, startup: x.startup + b.cost + endless, cost: cost - a.cost + x.cost, order: x.order})
 		}
 	}
-	s.offer(phys{node: n, startup: a.startup + b.cost, cost: cost, order: order})
+	s.offer(phys{node: n, startup: a.startup + b.cost + endless, cost: cost, order: order})
 }
 
 // apply runs the right side for each row of the left.

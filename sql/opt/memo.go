@@ -21,6 +21,8 @@ type group struct {
 	rows   float64
 	// volatile: evaluating it more or less often, or in another place, can be noticed.
 	volatile bool
+	// endless: the rows are of a recursive query, and perhaps have no end.
+	endless bool
 
 	deps             *dependencies // nil: not derived yet
 	pruned, explored bool
@@ -72,6 +74,8 @@ const groupBytes = 1 << 10
 type cte struct {
 	rows float64
 	cols []ColumnID
+	// recursive: it is read outside of its recursive term.
+	recursive bool
 }
 
 // newGroup makes a group with its first expression; the caller has set the logical properties of p.

@@ -61,7 +61,7 @@ func (o *optimizer) derive(g *group) {
 		g.rows = o.selectRows(in, r.Filter)
 	case *Project:
 		in := child(r.Input)
-		g.outer, g.volatile, g.rows = in.outer, in.volatile, in.rows
+		g.outer, g.volatile, g.rows, g.endless = in.outer, in.volatile, in.rows, in.endless
 		g.cols = setOf(r.Pass)
 		g.notNull = in.notNull.intersect(g.cols)
 		for i := range r.Items {
@@ -135,7 +135,7 @@ func (o *optimizer) derive(g *group) {
 		l, rt := child(r.Left), child(r.Right)
 		g.cols = setOf(r.Out)
 		g.outer = l.outer.union(rt.outer)
-		g.volatile = l.volatile || rt.volatile
+		g.volatile, g.endless = l.volatile || rt.volatile, l.endless || rt.endless
 		for i, c := range r.Out {
 			ln, rn := l.notNull.has(r.LeftCols[i]), rt.notNull.has(r.RightCols[i])
 			if ln && rn || ln && r.Kind == Except || r.Kind == Intersect && (ln || rn) {
@@ -183,7 +183,7 @@ func (o *optimizer) derive(g *group) {
 		g.cols = setOf(r.Cols)
 		g.rows = defaultRows
 		if c := o.ctes[r.ID]; c != nil {
-			g.rows = c.rows
+			g.rows, g.endless = c.rows, c.recursive
 		}
 	case *mutation:
 		g.outer = r.input.outer
@@ -225,7 +225,7 @@ func (o *optimizer) derive(g *group) {
 
 // inherit copies the properties that most unary operators keep of their input.
 func (o *optimizer) inherit(g, in *group) {
-	g.cols, g.outer, g.notNull, g.volatile = in.cols, in.outer, in.notNull, in.volatile
+	g.cols, g.outer, g.notNull, g.volatile, g.endless = in.cols, in.outer, in.notNull, in.volatile, in.endless
 }
 
 func (o *optimizer) deriveJoin(g *group, r *Join, uses *colSet) {
@@ -237,6 +237,7 @@ func (o *optimizer) deriveJoin(g *group, r *Join, uses *colSet) {
 	}
 	g.outer = l.outer.union(rt.outer.minus(l.cols))
 	g.volatile = l.volatile || rt.volatile || anyVolatile(r.On)
+	g.endless = l.endless || rt.endless
 	switch r.Kind {
 	case InnerJoin, SemiJoin:
 		g.notNull = l.notNull

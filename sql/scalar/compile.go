@@ -142,7 +142,7 @@ func (c *compiler) compile(e Expr) Evaluator {
 	case *Compare:
 		return c.comparison(e)
 	case *IsNull:
-		return &isNullNode{c.compile(e.Arg), e.Negate}
+		return &isNullNode{c.compile(e.Arg), e.Negate, e.Whole}
 	case *IsBool:
 		return &isBoolNode{c.compile(e.Arg), e.Want, e.Negate}
 	case *Case:
@@ -647,8 +647,8 @@ func (n *notNode) test(ctx *Context, row types.Row) (truth, error) {
 }
 
 type isNullNode struct {
-	arg    Evaluator
-	negate bool
+	arg           Evaluator
+	negate, whole bool
 }
 
 func (n *isNullNode) Eval(ctx *Context, row types.Row) (types.Datum, error) {
@@ -661,7 +661,7 @@ func (n *isNullNode) test(ctx *Context, row types.Row) (truth, error) {
 	if err != nil {
 		return isNullTruth, err
 	}
-	if d.Phys() == types.PhysTuple {
+	if d.Phys() == types.PhysTuple && !n.whole {
 		// A row value is NULL if all its fields are, and NOT NULL if none is.
 		for _, f := range d.Tuple().Elems {
 			if f.IsNull() == n.negate {

@@ -81,6 +81,8 @@ type Compare struct {
 type IsNull struct {
 	Arg    Expr
 	Negate bool
+	// Whole asks whether a row value is NULL itself, and not whether its fields are.
+	Whole bool
 }
 
 // IsBool is IS [NOT] TRUE and IS [NOT] FALSE.

@@ -128,6 +128,10 @@ func (f *formatter) expr(e Expr) {
 	case *IsNull:
 		f.str("(")
 		f.expr(e.Arg)
+		if e.Whole && e.Arg.Type().Kind == types.KindTuple {
+			f.str(choose(e.Negate, " IS DISTINCT FROM NULL)", " IS NOT DISTINCT FROM NULL)"))
+			return
+		}
 		f.str(choose(e.Negate, " IS NOT NULL)", " IS NULL)"))
 	case *IsBool:
 		f.str("(")

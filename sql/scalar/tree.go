@@ -84,7 +84,7 @@ func WithChildren(e Expr, cs []Expr) Expr {
 	case *Compare:
 		return &Compare{e.Op, cs[0], cs[1]}
 	case *IsNull:
-		return &IsNull{cs[0], e.Negate}
+		return &IsNull{cs[0], e.Negate, e.Whole}
 	case *IsBool:
 		return &IsBool{cs[0], e.Want, e.Negate}
 	case *Case:
@@ -510,7 +510,7 @@ func Equal(a, b Expr) bool {
 		}
 	case *IsNull:
 		y, ok := b.(*IsNull)
-		if !ok || x.Negate != y.Negate {
+		if !ok || x.Negate != y.Negate || x.Whole != y.Whole {
 			return false
 		}
 	case *IsBool:

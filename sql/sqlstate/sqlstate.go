@@ -87,6 +87,7 @@ const (
 	InvalidTableDefinition     Code = "42P16"
 	InvalidDatabaseDefinition  Code = "42P12"
 	InvalidObjectDefinition    Code = "42P17"
+	InvalidRecursion           Code = "42P19"
 	DiskFull                   Code = "53100"
 	OutOfMemory                Code = "53200"
 	TooManyConnections         Code = "53300"
