@@ -71,6 +71,8 @@ type builder struct {
 	withID    int
 	// lockables are the entries of the FROM clause that is bound now, for FOR UPDATE.
 	lockables *lockList
+	// locked says that a query around the one that is bound now may lock the rows of that.
+	locked bool
 	// top is the WITH clause of the whole statement, the only one that may change data.
 	top *tree.With
 	// text collects what the stored text needs, if the query that is bound now is that of a new view.

@@ -70,6 +70,8 @@ func collect(rel opt.Rel, set map[opt.ColumnID]bool) {
 		collect(r.Input, set)
 	case *opt.Limit:
 		collect(r.Input, set)
+	case *opt.Lock:
+		collect(r.Input, set)
 	case *opt.With:
 		collect(r.Main, set)
 	case *opt.WithScan:
@@ -322,7 +324,7 @@ func (b *builder) bindCTE(c *cte, e *tree.CTE, recursive bool, sc *scope) *opt.W
 			}
 		}
 	}
-	if isSelect && e.Mtr != tree.CTEMaterializeAlways && b.home == nil {
+	if isSelect && e.Mtr != tree.CTEMaterializeAlways && b.home == nil && !locksRows(sel) {
 		if refs := b.stmt.CountRefs(c.name); e.Mtr == tree.CTEMaterializeNever || refs == 2 {
 			c.inline = sel
 			return nil
