@@ -6,6 +6,7 @@
 //	mdcc      the evaluation of MDCC: latencies, conflicts and the loss of a data centre, in virtual time
 //	overload  throughput and latency with far more clients than a node can serve
 //	pgbench   how Meridian compares with PostgreSQL in throughput and in server CPU per transaction
+//	queue     a table of jobs that many workers take with FOR UPDATE SKIP LOCKED, against PostgreSQL
 //	regions   multi-region figures of CRDB'22, in virtual time
 //	spanner   the evaluation of Spanner: commit wait, participants, the loss of a zone, in virtual time
 //	tpcc      new orders per minute of TPC-C without waits, against PostgreSQL

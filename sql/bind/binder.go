@@ -73,6 +73,8 @@ type builder struct {
 	lockables *lockList
 	// future are the names of WITH clauses around that are not defined yet.
 	future []string
+	// locked says that a query around the one that is bound now may lock the rows of that.
+	locked bool
 	// top is the WITH clause of the whole statement, the only one that may change data.
 	top *tree.With
 	// text collects what the stored text needs, if the query that is bound now is that of a new view.

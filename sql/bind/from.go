@@ -297,6 +297,7 @@ func (b *builder) view(t *catalog.Table, r *relation) (opt.Rel, part) {
 	st := b.storedQuery(t.View)
 	b.source, b.text = b.source.inView(t, st.stmt), nil
 	out := b.selectQuery(st.sel, &scope{level: &level{}}, false)
+	innerLock(out.rel)
 	s := outputScope(&out, t.Name)
 	s.rels[0] = r
 	n := 0
@@ -355,6 +356,7 @@ func (b *builder) derived(q tree.SelectStatement, sc *scope, lateral []*scope, i
 		sel = &tree.Select{Select: q}
 	}
 	out := b.selectQuery(sel, inner, false)
+	innerLock(out.rel)
 	return out.rel, part{scope: outputScope(&out, ""), reads: inner.level.outer, locks: out.locks}
 }
 

@@ -1,6 +1,8 @@
 package bind
 
 import (
+	"slices"
+
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
 	"meridian/kv"
@@ -102,6 +104,67 @@ func (b *builder) lock(l *tree.LockingItem, list *lockList) {
 		if !found {
 			b.fail(sqlstate.UndefinedTable, name, "relation \"%s\" in %s clause not found in FROM clause", name, l.Strength)
 		}
+	}
+}
+
+// locksRows reports whether a query, or one in its FROM or WITH clauses, has a locking clause. A WITH query that locks rows is computed as it is
+// written, so that what the main query makes of its rows does not change which of them are locked.
+func locksRows(n tree.Statement) bool {
+	switch n := n.(type) {
+	case *tree.Select:
+		if len(n.Locking) > 0 || n.Select != nil && locksRows(n.Select) {
+			return true
+		}
+		return n.With != nil && slices.ContainsFunc(n.With.CTEList, func(c *tree.CTE) bool { return locksRows(c.Stmt) })
+	case *tree.ParenSelect:
+		return locksRows(n.Select)
+	case *tree.UnionClause:
+		return locksRows(n.Left) || locksRows(n.Right)
+	case *tree.SelectClause:
+		return slices.ContainsFunc(n.From.Tables, locksIn)
+	}
+	return false
+}
+
+// locksIn reports whether an item of a FROM clause has a query with a locking clause.
+func locksIn(e tree.TableExpr) bool {
+	switch e := e.(type) {
+	case *tree.AliasedTableExpr:
+		return locksIn(e.Expr)
+	case *tree.ParenTableExpr:
+		return locksIn(e.Expr)
+	case *tree.JoinTableExpr:
+		return locksIn(e.Left) || locksIn(e.Right)
+	case *tree.Subquery:
+		return locksRows(e.Select)
+	}
+	return false
+}
+
+// lockAbove puts the locks of a query in parentheses below its LIMIT.
+func lockAbove(rel opt.Rel) opt.Rel {
+	switch r := rel.(type) {
+	case *opt.Limit:
+		r.Input = lockAbove(r.Input)
+		return r
+	case *opt.With:
+		r.Main = lockAbove(r.Main)
+		return r
+	case *opt.Lock:
+		return r
+	}
+	return &opt.Lock{Input: rel}
+}
+
+// innerLock says of the locks of a query that it is in FROM.
+func innerLock(rel opt.Rel) {
+	switch r := rel.(type) {
+	case *opt.Limit:
+		innerLock(r.Input)
+	case *opt.With:
+		innerLock(r.Main)
+	case *opt.Lock:
+		r.Inner = true
 	}
 }
 

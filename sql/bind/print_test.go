@@ -180,6 +180,9 @@ func (p *printer) rel(r opt.Rel) {
 	case *opt.Limit:
 		p.line("limit %s offset %s", p.expr(r.Count), p.expr(r.Offset))
 		p.in(r.Input)
+	case *opt.Lock:
+		p.line("lock")
+		p.in(r.Input)
 	case *opt.With:
 		p.line("with %d %s(%s)", r.ID, r.Name, p.ids(r.Cols))
 		p.in(r.Binding)

@@ -49,11 +49,17 @@ func (b *builder) selectQuery(n *tree.Select, sc *scope, keep bool) output {
 	case *tree.SelectClause:
 		out = b.selectClause(s, n, sc, keep)
 	case *tree.ParenSelect:
+		locked := b.locked
+		b.locked = locked || len(n.Locking) > 0
 		out = b.selectQuery(s.Select, b.nested(sc), keep)
+		b.locked = locked
 		for _, l := range n.Locking {
 			b.lock(l, out.locks)
 		}
 		b.orderOutput(&out, n.OrderBy, false)
+		if len(n.Locking) > 0 {
+			out.rel = lockAbove(out.rel)
+		}
 		b.limit(&out, n.Limit, sc)
 	case *tree.UnionClause:
 		b.noLocking(n, notAllowed, "UNION/INTERSECT/EXCEPT")
@@ -93,10 +99,10 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 		b.setAsOf(n.From.AsOf.Expr)
 	}
 	list := &lockList{}
-	outer := b.lockables
-	b.lockables = list
+	outer, locked := b.lockables, b.locked
+	b.lockables, b.locked = list, locked || len(stmt.Locking) > 0
 	rel := b.from(n.From.Tables, sc)
-	b.lockables = outer
+	b.lockables, b.locked = outer, locked
 	if rel == nil {
 		rel = oneRow()
 	}
@@ -219,6 +225,9 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 		out.rel = d
 	}
 	b.sort(&out, by)
+	if len(stmt.Locking) > 0 || locked && (len(by) > 0 || stmt.Limit != nil) {
+		out.rel = &opt.Lock{Input: out.rel, Inner: locked}
+	}
 	b.limit(&out, stmt.Limit, sc)
 	return out
 }

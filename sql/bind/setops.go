@@ -72,6 +72,8 @@ func collect(rel opt.Rel, set map[opt.ColumnID]bool) {
 		collect(r.Input, set)
 	case *opt.Limit:
 		collect(r.Input, set)
+	case *opt.Lock:
+		collect(r.Input, set)
 	case *opt.With:
 		collect(r.Main, set)
 	case *opt.WithScan:
@@ -339,7 +341,7 @@ func (b *builder) bindCTE(c *cte, e *tree.CTE, recursive bool, sc *scope) []*opt
 		withs := b.with(sel.With, inner)
 		return append(withs, b.recursive(c, sel.Select.(*tree.UnionClause), inner))
 	}
-	if isSelect && e.Mtr != tree.CTEMaterializeAlways && b.home == nil {
+	if isSelect && e.Mtr != tree.CTEMaterializeAlways && b.home == nil && !locksRows(sel) {
 		if refs := b.stmt.CountRefs(c.name); e.Mtr == tree.CTEMaterializeNever || refs == 2 {
 			c.inline = sel
 			return nil

@@ -188,6 +188,7 @@ type fixture struct {
 	auto   bool
 	budget int64
 	env    Env
+	over   KV // in the place of kv; nil: kv
 }
 
 func newFixture(t testing.TB) *fixture {
@@ -310,6 +311,9 @@ func (f *fixture) build(root opt.Node) (*Program, error) {
 func (f *fixture) runProgram(p *Program) ([]types.Row, int64, error) {
 	ctx := context.Background()
 	f.env.Txn = f.kv
+	if f.over != nil {
+		f.env.Txn = f.over
+	}
 	f.env.AutoCommit = f.auto
 	f.env.Budget = memory.Limited(f.budget)
 	f.env.Scalar = &scalar.Context{Context: ctx, Params: f.params, Location: time.UTC}

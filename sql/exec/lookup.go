@@ -70,12 +70,13 @@ type indexJoinIter struct {
 	at        int
 	size      int
 	hinted    int64
+	sent      int64
 	ended     bool
 	arrivals  *arrivals // rows that came with their entries; nil: none does
 }
 
 func (it *indexJoinIter) open() error {
-	it.ks, it.values, it.at, it.size, it.ended = it.ks[:0], nil, 0, batchFor(it.hinted), false
+	it.ks, it.values, it.at, it.size, it.sent, it.ended = it.ks[:0], nil, 0, batchFor(it.hinted), 0, false
 	if it.arrivals != nil {
 		it.arrivals.drop()
 	}
@@ -123,6 +124,7 @@ func (it *indexJoinIter) next() (types.Row, error) {
 				return nil, err
 			}
 			if ok {
+				it.sent++
 				if it.o.implies {
 					it.r.implies(it.entries[i], it.ks[i])
 				}
@@ -146,7 +148,11 @@ func (it *indexJoinIter) fill() error {
 	if it.arrivals != nil {
 		it.arrivals.letGo()
 	}
-	for len(it.ks) < it.size {
+	size := it.size
+	if it.hinted > 0 && it.o.node.Locking.Held {
+		size = int(min(int64(size), max(it.hinted-it.sent, 1))) // others than those that are taken are not locked
+	}
+	for len(it.ks) < size {
 		row, err := it.in.next()
 		if err != nil {
 			return err

@@ -184,6 +184,8 @@ func (b *builder) build(n opt.Node) (op, error) {
 		return b.setOp(n)
 	case *opt.SortNode:
 		return b.sort(n)
+	case *opt.LockNode:
+		return b.lockRows(n)
 	case *opt.LimitNode:
 		return b.limit(n)
 	case *opt.WithNode:

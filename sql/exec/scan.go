@@ -258,6 +258,19 @@ const spanBytes = 96
 // locks says that the scan locks the rows that it reads, so it must not read ahead of its consumer.
 func (o *indexScanOp) locks() bool { return o.node.Locking.Strength != kv.NoLock }
 
+// exact says that the rows which are taken are the first ones of the scan, and that no others may be locked.
+func (it *indexScanIter) exact() bool {
+	return it.o.node.Locking.Held && it.hinted > 0 && it.o.node.Alternatives == 0
+}
+
+// mostRows bounds the rows that are read next: those that may yet be taken, if they are locked.
+func (it *indexScanIter) mostRows() int64 {
+	if !it.exact() {
+		return int64(it.size)
+	}
+	return min(max(it.hinted-it.sent, 1), 1<<20)
+}
+
 // hint tells how many rows will be taken.
 func (it *indexScanIter) hint(rows int64) { it.hinted = rows }
 
@@ -353,7 +366,7 @@ func (it *indexScanIter) open() error {
 		it.spans = it.spans[:0]
 		return nil
 	}
-	if o.eager && len(it.spans) > 1 && o.lineage == nil {
+	if o.eager && len(it.spans) > 1 && o.lineage == nil && !it.exact() {
 		defer it.holds(o.node.Locking.Held)()
 		lists, err := it.scanMany(it.spans, txn.ScanOptions{Reverse: o.node.Reverse, Lock: o.node.Locking.Strength, Wait: o.node.Locking.Wait, Filter: o.keep()})
 		if err != nil {
@@ -731,6 +744,9 @@ func (it *indexScanIter) advance() (keys.Key, []byte, error) {
 				size = it.size
 				it.size = grow(it.size, lookupBatch)
 			}
+			if it.exact() {
+				size = int(min(int64(size), it.mostRows()))
+			}
 			size = min(size, len(it.ks))
 			it.batch, it.ks = it.ks[:size], it.ks[size:]
 			vs, err := it.points(lock)
@@ -764,7 +780,7 @@ func (it *indexScanIter) advance() (keys.Key, []byte, error) {
 			continue
 		}
 		o := txn.ScanOptions{Span: it.spans[0], Reverse: it.o.node.Reverse, Lock: lock.Strength, Wait: lock.Wait,
-			MaxRows: int64(it.size), TargetBytes: pageBytes, Filter: it.o.keep()}
+			MaxRows: it.mostRows(), TargetBytes: pageBytes, Filter: it.o.keep()}
 		if it.size > 0 && !it.o.locks() {
 			it.size *= 4
 			if it.size > 1<<16 {

@@ -418,6 +418,7 @@ type limitIter struct {
 	o          *limitOp
 	in         iter
 	left, skip int64
+	hinted     int64 // rows that the consumer will take; zero: all
 }
 
 // bound evaluates LIMIT or OFFSET; NULL is absent.
@@ -448,13 +449,20 @@ func (it *limitIter) open() (err error) {
 	if it.skip, err = it.r.bound(it.o.offset, 0, sqlstate.InvalidOffset, "OFFSET"); err != nil {
 		return err
 	}
-	if n := it.left + it.skip; n > 0 { // else there is no limit
+	left := it.left
+	if it.hinted > 0 {
+		left = min(left, it.hinted)
+	}
+	if n := left + it.skip; n > 0 { // else there is no limit
 		hint(it.in, n)
 	} else {
 		hint(it.in, 0)
 	}
 	return it.in.open()
 }
+
+// hint tells how many of the rows that it lets through will be taken.
+func (it *limitIter) hint(rows int64) { it.hinted = rows }
 
 func (it *limitIter) close() { it.in.close() }
 

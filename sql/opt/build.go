@@ -29,20 +29,11 @@ func (o *optimizer) build(r Rel) (*group, []OrderColumn) {
 		return g, o.visibleOrder(g, ord)
 	case *ProjectSet:
 		in, ord := o.build(r.Input)
-		funcs := make([]SetFunc, len(r.Funcs))
-		for i, f := range r.Funcs {
-			f.Args = o.scalars(f.Args)
-			funcs[i] = f
-		}
-		return o.newGroup(&ProjectSet{Input: in, Funcs: funcs}), ord
+		return o.buildSets(r, in), ord
 	case *Join:
 		left, ord := o.build(r.Left)
 		right, _ := o.build(r.Right)
-		if r.Kind == RightJoin || r.Kind == FullJoin || o.env.Naive {
-			ord = nil
-		}
-		o.noteNullableLocks(r, left, right)
-		return o.newJoin(r.Kind, left, right, o.scalars(r.On)), ord
+		return o.buildJoin(r, left, right, ord)
 	case *GroupBy:
 		in, ord := o.build(r.Input)
 		g := &GroupBy{Input: in, Group: r.Group, Scalar: r.Scalar, Aggs: make([]AggItem, len(r.Aggs))}
@@ -93,9 +84,12 @@ func (o *optimizer) build(r Rel) (*group, []OrderColumn) {
 		in, ord := o.build(r.Input)
 		g := o.newLimit(&orderedLimit{Limit: Limit{Input: in, Count: o.scalarOrNil(r.Count), Offset: o.scalarOrNil(r.Offset)}, order: ord})
 		return g, ord
+	case *Lock:
+		return o.buildLock(r)
 	case *With:
-		return o.buildWith(r)
+		return o.buildWithMain(r, o.build)
 	case *WithScan:
+		o.reads = append(o.reads, r.ID)
 		return o.newGroup(r), nil
 	case *Insert, *Update, *Delete:
 		return o.buildMutation(r), nil
@@ -132,7 +126,27 @@ func (o *optimizer) aggregateQueries(in *group, aggs []AggItem) *group {
 	return o.newProject(in, items, in.cols.list())
 }
 
-func (o *optimizer) buildWith(r *With) (*group, []OrderColumn) {
+func (o *optimizer) buildSets(r *ProjectSet, in *group) *group {
+	funcs := make([]SetFunc, len(r.Funcs))
+	for i, f := range r.Funcs {
+		f.Args = o.scalars(f.Args)
+		funcs[i] = f
+	}
+	return o.newGroup(&ProjectSet{Input: in, Funcs: funcs})
+}
+
+// buildJoin joins two inputs, of which the left one came in an order.
+func (o *optimizer) buildJoin(r *Join, left, right *group, order []OrderColumn) (*group, []OrderColumn) {
+	if r.Kind == RightJoin || r.Kind == FullJoin || o.env.Naive {
+		order = nil
+	}
+	o.noteNullableLocks(r, left, right)
+	return o.newJoin(r.Kind, left, right, o.scalars(r.On)), order
+}
+
+// buildWithMain builds a common table expression, and its main query by the given function.
+func (o *optimizer) buildWithMain(r *With, build func(Rel) (*group, []OrderColumn)) (*group, []OrderColumn) {
+	before := len(o.reads)
 	binding, bord := o.build(r.Binding)
 	if o.ctes == nil {
 		o.ctes = make(map[int]*cte)
@@ -148,7 +162,12 @@ func (o *optimizer) buildWith(r *With) (*group, []OrderColumn) {
 		n.Recursive, _ = o.build(r.Recursive)
 		c.recursive = true
 	}
-	main, ord := o.build(r.Main)
+	after := len(o.reads)
+	main, ord := build(r.Main)
+	if !o.env.Naive && !slices.Contains(o.reads[after:], r.ID) && !changes(binding) {
+		o.reads = slices.Delete(o.reads, before, after)
+		return main, ord // as in PostgreSQL, a query that nothing reads is not run, whatever it locks or calls
+	}
 	n.Main = main
 	return o.newGroup(n), ord
 }
@@ -188,6 +207,19 @@ func (o *optimizer) buildMutation(r Rel) *group {
 		return o.newGroup(&mutation{stmt: &n, input: in, order: ord})
 	}
 	panic(fmt.Sprintf("opt: %T is no mutation", r))
+}
+
+// changes reports whether a group writes.
+func changes(g *group) bool {
+	if _, ok := g.expr().(*mutation); ok {
+		return true
+	}
+	for _, in := range inputs(g.expr()) {
+		if in != nil && changes(in) {
+			return true
+		}
+	}
+	return false
 }
 
 // The operators below exist in the memo only: they remember an order that their input must have.

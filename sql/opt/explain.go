@@ -250,6 +250,17 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 		add("locking", locking(n.Locking))
 		reads(n.Table, true)
 		input(n.Input)
+	case *LockNode:
+		name = "lock rows"
+		for i := range n.Tables {
+			t := &n.Tables[i]
+			add("locking", locking(t.Locking)+" of "+t.Table.Name)
+			reads(t.Table, true)
+		}
+		for i := range n.Steps {
+			filter("checked again", n.Steps[i].Filter)
+		}
+		input(n.Input)
 	case *LookupJoin:
 		name = joinName("lookup join", n.Kind) + " " + n.Table.Name + "@" + n.Index.Name
 		if k := &n.Spans[0]; len(n.Spans) == 1 && k.Modes == nil && k.Low.Expr == nil && k.High.Expr == nil {
@@ -484,6 +495,13 @@ func nodeExprs(n Node) []scalar.Expr {
 		}
 	case *IndexJoin:
 		out = n.Filter
+	case *LockNode:
+		for i := range n.Steps {
+			out = append(out, n.Steps[i].Filter...)
+			for _, it := range n.Steps[i].Items {
+				out = append(out, it.Expr)
+			}
+		}
 	case *LookupJoin:
 		out = n.On
 	case *HashJoin:

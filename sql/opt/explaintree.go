@@ -91,6 +91,8 @@ func (x *explainer) tree(n Node, relationship string) *ExplainNode {
 		text("Index Name", n.Table.Primary().Name)
 		text("Relation Name", n.Table.Name)
 		text("Alias", n.Table.Name)
+	case *LockNode:
+		t.Type = "LockRows"
 	case *LookupJoin:
 		join("Nested Loop", n.Kind)
 		text("Index Name", n.Index.Name)

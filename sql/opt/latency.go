@@ -616,10 +616,33 @@ func (x *predictor) node(n Node) (sum trip) {
 		if n.Locking.Strength == kv.NoLock { // else they are to be written
 			x.confirms(n.Table, n.Table.Primary(), spans, false)
 		}
-		if _, near := n.Input.(*LocalitySearch); near {
+		in := n.Input
+		if j, ok := in.(*IndexJoin); ok {
+			in = j.Input
+		}
+		if _, near := in.(*LocalitySearch); near {
 			t = t.perhaps() // rows are where their entries are
 		}
 		sum = sum.plus(t)
+	case *LockNode:
+		var all trip // the rows of all tables are locked at the same time, unless some are skipped
+		for i := range n.Tables {
+			t := &n.Tables[i]
+			var spans []IndexSpan
+			if s := scanBelow(n.Input); s != nil && s.Table == t.Table {
+				spans = spansOf(t.Table, s.Index, t.Table.Primary(), s.Spans)
+			}
+			d := x.plain(t.Table, x.current(t.Table, t.Table.Primary(), spans, true), true)
+			x.holds(t.Locking, d)
+			one := x.asks(t.Table, d, lookupTrip(d, n.Input.Estimate().Rows))
+			x.reads(d, false)
+			if t.Locking.Wait == kv.SkipLocked {
+				all = all.plus(one)
+			} else {
+				all = all.farther(one)
+			}
+		}
+		sum = sum.plus(all)
 	case *LookupJoin:
 		d := x.plain(n.Table, x.current(n.Table, n.Index, n.Spans, n.Single), n.Locking.Strength != kv.NoLock || n.Locking.Check && r.Locks)
 		x.holds(n.Locking, d)
@@ -712,6 +735,8 @@ func scanBelow(n Node) *IndexScan {
 		case *LimitNode:
 			n = x.Input
 		case *SortNode:
+			n = x.Input
+		case *IndexJoin:
 			n = x.Input
 		default:
 			return nil

@@ -71,6 +71,8 @@ type Scan struct {
 	Locking Locking
 	// ForceIndex is table@index; zero: the optimizer chooses.
 	ForceIndex catalog.IndexID
+	// Above is the lock that an operator above takes of the rows (Lock); the scan itself takes none then.
+	Above Locking
 	// AsOf is a fixed read timestamp; zero: the transaction's.
 	AsOf clock.Timestamp
 	// Region is the expression, over Cols, of a region column that is computed; nil: there is none.
@@ -244,6 +246,14 @@ type Limit struct {
 	Count, Offset scalar.Expr
 }
 
+// Lock stands where a query's locking clauses take effect: above its ORDER BY and below its LIMIT. It locks the rows of those scans
+// below, down to the next Lock, whose Locking is Held.
+type Lock struct {
+	Input Rel
+	// Inner says that the query is in FROM. Its order counts for the locks alone: the query around it sorts by itself, after they are taken.
+	Inner bool
+}
+
 // With computes a common table expression once; Main and later bindings read it with WithScan.
 type With struct {
 	ID      int
@@ -360,6 +370,7 @@ func (*Distinct) rel()    {}
 func (*SetOp) rel()       {}
 func (*Sort) rel()        {}
 func (*Limit) rel()       {}
+func (*Lock) rel()        {}
 func (*With) rel()        {}
 func (*WithScan) rel()    {}
 func (*Insert) rel()      {}

@@ -69,6 +69,8 @@ func (x *explainer) held(n Node) (count int) {
 		if m.Locking.Held {
 			count++
 		}
+	case *LockNode:
+		count += len(m.Tables)
 	}
 	_, _, inputs := x.parts(n)
 	for _, in := range inputs {

@@ -59,6 +59,8 @@ type optimizer struct {
 	plans   map[*subquery]Node
 	planned map[*subquery][]*scalar.Subquery
 	writes  bool
+	// reads are the common table expressions that were read, in the order of building.
+	reads []int
 	// nullableLocks says that there are locked scans below an outer join, and lockedNullable are their columns.
 	nullableLocks  bool
 	lockedNullable colSet

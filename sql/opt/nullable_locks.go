@@ -22,7 +22,7 @@ func (o *optimizer) noteNullableLocks(j *Join, left, right *group) {
 func (o *optimizer) noteLocks(g *group) {
 	r := g.expr()
 	if s, ok := r.(*Scan); ok {
-		if s.Locking.Held {
+		if s.Locking.Held || s.Above.Held {
 			o.nullableLocks = true
 			for _, id := range s.Cols {
 				if id != 0 {
@@ -47,12 +47,16 @@ func (o *optimizer) refuseNullableLocks(g *group, nullable bool) {
 	r := g.expr()
 	switch r := r.(type) {
 	case *Scan:
-		if !nullable || !r.Locking.Held {
+		asked := r.Locking
+		if r.Above.Held {
+			asked = r.Above
+		}
+		if !nullable || !asked.Held {
 			return
 		}
 		for _, id := range r.Cols {
 			if id != 0 && o.lockedNullable.has(id) {
-				panic(bailout{sqlstate.New(sqlstate.FeatureNotSupported, "%s cannot be applied to the nullable side of an outer join", lockClause(r.Locking.Strength))})
+				panic(bailout{sqlstate.New(sqlstate.FeatureNotSupported, "%s cannot be applied to the nullable side of an outer join", lockClause(asked.Strength))})
 			}
 		}
 		return

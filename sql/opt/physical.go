@@ -302,6 +302,33 @@ type SortNode struct {
 	TopK   scalar.Expr // count plus offset; nil: all
 }
 
+// LockNode locks, for each row of its input and in their order, the rows of tables that made it. If one of them has changed since it
+// was read, what the query computes from it is computed again, by Steps.
+type LockNode struct {
+	Base   // the input's columns
+	Input  Node
+	Tables []LockedTable
+	Steps  []LockStep
+}
+
+// LockedTable is a table of a LockNode. KeyCols are the input's columns that make the primary key, in its order, and Cols the columns that
+// take the values of the row that is locked; Ordinals are theirs.
+type LockedTable struct {
+	Table    *catalog.Table
+	KeyCols  []ColumnID
+	Cols     []ColumnID
+	Ordinals []int
+	Locking  Locking
+}
+
+// LockStep is a part of a query that is computed again: its conditions, by which the row may drop out, and columns. With Nulls it is
+// an outer join, whose Filter, if it no longer holds, makes these columns NULL.
+type LockStep struct {
+	Filter []scalar.Expr
+	Nulls  []ColumnID
+	Items  []ProjectItem
+}
+
 // LimitNode cuts.
 type LimitNode struct {
 	Base

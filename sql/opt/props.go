@@ -169,6 +169,18 @@ func (o *optimizer) derive(g *group) {
 		}
 		uses.addExpr(r.Count)
 		uses.addExpr(r.Offset)
+	case *lockRows:
+		in := r.plain
+		o.inherit(g, in)
+		g.rows = in.rows
+		g.volatile = true // the rows that are read are locked
+		o.writes = true
+		for i := range r.steps {
+			uses.addExprs(r.steps[i].Filter)
+			for _, it := range r.steps[i].Items {
+				uses.addExpr(it.Expr)
+			}
+		}
 	case *orderedWith:
 		main, b := child(r.Main), child(r.Binding)
 		o.inherit(g, main)
@@ -306,6 +318,8 @@ func firstInput(r Rel) *group {
 		return child(r.Left)
 	case *orderedLimit:
 		return child(r.Input)
+	case *lockRows:
+		return r.plain
 	case *orderedWith:
 		return child(r.Main)
 	case *mutation:
@@ -321,6 +335,8 @@ func inputs(r Rel) [3]*group {
 		return [3]*group{child(r.Left), child(r.Right)}
 	case *SetOp:
 		return [3]*group{child(r.Left), child(r.Right)}
+	case *lockRows:
+		return [3]*group{r.plain, r.locked}
 	case *orderedWith:
 		if r.Recursive != nil {
 			return [3]*group{child(r.Main), child(r.Binding), child(r.Recursive)}
@@ -530,6 +546,8 @@ func (o *optimizer) depsOf(g *group) *dependencies {
 		if n, ok := constInt(r.Count); ok && n <= 1 {
 			d.keys = []colSet{{}}
 		}
+	case *lockRows:
+		d.copy(o.depsOf(r.plain))
 	case *SetOp:
 		if !r.All {
 			d.keys = []colSet{setOf(r.Out)}

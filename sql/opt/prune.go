@@ -109,6 +109,8 @@ func (o *optimizer) pruneExpr(g *group, e Rel) {
 			needed.add(c.Col)
 		}
 		o.prune(child(r.Input), needed)
+	case *lockRows:
+		o.pruneLock(g, r)
 	case *orderedWith:
 		below := setOf(r.Cols)
 		for _, c := range r.order {

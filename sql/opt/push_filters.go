@@ -67,6 +67,8 @@ func (o *optimizer) newSelect(in *group, filter []scalar.Expr) *group {
 		return o.filtered(o.newGroup(&n), up)
 	case *SetOp:
 		return o.selectSetOp(in, r, filter)
+	case *lockRows:
+		return o.selectLocked(in, r, filter)
 	case *orderedWith:
 		n := *r
 		n.Main = o.newSelect(child(r.Main), filter)

@@ -175,9 +175,8 @@ func (a *access) index(ix *catalog.Index, c constraint) {
 	if covering && locking {
 		cpu += rows * costLock
 	}
-	if covering && a.scan.Locking.Returned && !(c.single && len(c.spans) == 1) && slices.ContainsFunc(c.filter, func(e scalar.Expr) bool { return !hasSubquery(e) }) {
-		// Rows are filtered, locked, and filtered once more. A row that is given by its key is locked at once: it need not be
-		// read again.
+	if covering && len(c.filter) > 0 && a.filtersFirst(&c, 1) {
+		// Rows are filtered, locked, and filtered once more.
 		for ord, id := range a.scan.Cols {
 			if id != 0 && ord < len(t.Columns) {
 				have.add(id)
@@ -195,6 +194,20 @@ func (a *access) index(ix *catalog.Index, c constraint) {
 		return
 	}
 	a.fetch(ix, c, node, have, rows, startup, cost, far, order)
+}
+
+// filtersFirst reports whether only the rows that a scan's conditions keep are to be locked. UPDATE and DELETE lock a row that they find by a unique key at
+// once, which saves them a second read of it; the key is that of so many spans.
+func (a *access) filtersFirst(c *constraint, spans int) bool {
+	l := a.scan.Locking
+	if !l.Returned {
+		return false
+	}
+	one := c.single && len(c.spans) == spans
+	for i := range c.spans {
+		one = one && !slices.Contains(c.spans[i].Modes, SpanAny)
+	}
+	return l.Held || !one
 }
 
 // fetch proposes an index scan and an index join for the columns that the index does not have. Of the scan's cost, away is the way to other regions.
@@ -241,16 +254,34 @@ func (a *access) fetch(ix *catalog.Index, c constraint, node *IndexScan, have co
 	if s.req.limit > 0 {
 		node.SoftLimit = softLimit(s.req.limit, rows, s.g.rows)
 	}
+	// Conditions that the index can't decide are tested with the row, before its lock is taken.
+	unlocked := lock.Strength != 0 && !t.Leaderless() && len(late) > 0 && a.filtersFirst(&c, max(c.regions, 1))
+	before := late
 	if lock.Strength != 0 {
 		// The row may have changed before it is locked: everything is tested again.
 		late = a.filter
 	}
 	// A row that comes with its entry is locked as it would be by the join, so nothing may come between the two.
-	direct := lock.Strength == 0 || lock.Wait == kv.Block && len(early) == 0 && s.req.limit == 0
+	direct := lock.Strength == 0 || unlocked || lock.Wait == kv.Block && len(early) == 0 && s.req.limit == 0
 	// (Without leaseholders an entry's replica has no row to give with it.)
 	node.Follow = direct && node.AsOf.IsZero() && node.Table.Protocol == 0 && o.follows(node)
 	join := &IndexJoin{Base: Base{Cols: a.cols}, Input: node, Table: t, Ordinals: a.ordinals, KeyCols: keyCols,
 		Filter: o.planExprs(late), Locking: lock, KeepOrder: true}
+	var filtered *IndexJoin
+	if unlocked {
+		filtered = &IndexJoin{Input: node, Table: t, KeyCols: keyCols, Filter: o.planExprs(before), KeepOrder: true}
+		want.addExprs(before)
+		for i, id := range a.scan.Cols {
+			if id != 0 && want.has(id) {
+				filtered.Cols = append(filtered.Cols, id)
+				filtered.Ordinals = append(filtered.Ordinals, i)
+			}
+		}
+		join.Input = filtered
+		cost += o.lookupCost(fetched, 1, a.info.width) + fetched*costExpr*float64(len(before)) + o.subqueryCost(before, fetched)
+		fetched = max(fetched*o.selectivity(before, a.in), min(s.g.rows, fetched))
+		filtered.Est = Estimate{Rows: fetched, Cost: cost}
+	}
 	if lock.Strength != 0 {
 		cost += fetched * costLock
 	}
@@ -264,6 +295,10 @@ func (a *access) fetch(ix *catalog.Index, c constraint, node *IndexScan, have co
 	if los, first, total := a.localFirst(node, &c, startup, cost, away); los != nil {
 		j := *join
 		j.Input, j.KeepOrder = los, false
+		if filtered != nil {
+			f := *filtered
+			f.Input, f.KeepOrder, j.Input = los, false, &f
+		}
 		s.offer(phys{node: &j, startup: first + costRequest + far*o.miss(), cost: total + rest - far*(1-o.miss())})
 	}
 	s.offer(phys{node: join, startup: startup + costRequest + far, cost: total, order: order})

@@ -41,7 +41,7 @@ func (o *optimizer) best(g *group, req required) phys {
 	for _, e := range g.exprs {
 		s.implement(e)
 	}
-	if len(req.order) > 0 {
+	if _, locks := g.expr().(*lockRows); len(req.order) > 0 && !(locks && s.win.node != nil) {
 		s.enforce()
 	}
 	if s.win.node == nil {
@@ -260,6 +260,8 @@ func (s *search) implement(e Rel) {
 		s.setOp(r)
 	case *orderedLimit:
 		s.limit(r)
+	case *lockRows:
+		s.lock(r)
 	case *orderedWith:
 		s.with(r)
 	case *WithScan:
@@ -563,6 +565,9 @@ func (s *search) limit(r *orderedLimit) {
 		if r.Count != nil || r.Offset != nil {
 			order = nil
 		}
+	}
+	if l, ok := in.expr().(*lockRows); ok && l.inner {
+		order = nil // it sorts before it locks
 	}
 	p := o.best(in, required{order: order, limit: want})
 	if r.Count != nil {

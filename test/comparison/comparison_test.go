@@ -85,6 +85,12 @@ func lasting(t *testing.T) time.Duration {
 // startPostgres starts a server, or skips the test where there is none.
 func startPostgres(t *testing.T) *pgconn.PgConn {
 	t.Helper()
+	return postgresSessions(t, 1)[0]
+}
+
+// postgresSessions is startPostgres for several sessions.
+func postgresSessions(t *testing.T, n int) (conns []*pgconn.PgConn) {
+	t.Helper()
 	bin := cmp.Or(os.Getenv("PGBIN"), postgres.DefaultBin)
 	if _, err := os.Stat(filepath.Join(bin, "initdb")); err != nil {
 		t.Skipf("NOT COMPARED, because PostgreSQL 15 is not installed: %v (PGBIN names its folder). TestRecorded compares with recorded answers only.", err)
@@ -119,11 +125,15 @@ func startPostgres(t *testing.T) *pgconn.PgConn {
 		t.Fatal(err)
 	}
 	conf.Database = "compared"
-	if conn, err = pgconn.ConnectConfig(limit, conf); err != nil {
-		t.Fatal(err)
+	for range n {
+		conn, err := pgconn.ConnectConfig(limit, conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close(context.Background()) })
+		conns = append(conns, conn)
 	}
-	t.Cleanup(func() { conn.Close(context.Background()) })
-	return conn
+	return conns
 }
 
 // answer is a server's answer to one statement.

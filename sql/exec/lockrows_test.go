@@ -1,0 +1,128 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/sql/opt"
+	"meridian/sql/scalar"
+	"meridian/sql/types"
+)
+
+// lockKV is a fakeKV in which rows change between their read and their lock.
+type lockKV struct {
+	*fakeKV
+	newer map[string][]byte // what a locking read finds; nil: deleted, or skipped
+	locks []string
+}
+
+func (f *lockKV) Get(ctx context.Context, key keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) ([]byte, error) {
+	vs, err := f.GetMany(ctx, []keys.Key{key}, lock, wait)
+	return vs[0], err
+}
+
+func (f *lockKV) GetMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) ([][]byte, error) {
+	vs, err := f.fakeKV.GetMany(ctx, ks, lock, wait)
+	if lock == kv.NoLock {
+		return vs, err
+	}
+	for i, k := range ks {
+		if v, ok := f.newer[string(k)]; ok {
+			vs[i] = v
+		}
+		if vs[i] != nil {
+			f.locks = append(f.locks, string(k))
+		}
+	}
+	return vs, err
+}
+
+// A row that has changed when it is locked is tested again, and its columns are computed again; rows are locked in the order of the sort, and no more of
+// them than the limit lets through.
+func TestLockRows(t *testing.T) {
+	f := newFixture(t)
+	tab := f.table(100, "t", "kab", 1)
+	for k := range 200 {
+		f.insert(tab, row(k, 1000-k, k%2))
+	}
+	ix, err := newIndexCodec(tab, tab.Primary())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dec, err := newRowDecoder(tab, tab.Primary(), []int{0, 1, 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := func(k int) string {
+		b, err := ix.appendPrefix(nil, types.Row{types.NewInt(int64(k))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	// Another table of the same form makes the newer versions.
+	f.insert(tab, row(1000, 7, 1), row(1001, 7, 0))
+	f.kv.StepStatement()
+	match, drop := f.kv.visible[key(1000)], f.kv.visible[key(1001)]
+	delete(f.kv.visible, key(1000))
+	delete(f.kv.visible, key(1001))
+	f.kv.stale = true
+
+	build := func(count, offset int64) *opt.LimitNode {
+		scan := f.scan(tab)
+		cond := cmp(scalar.EQ, f.ref(scan.Cols[2]), num(1))
+		scan.Filter = []scalar.Expr{cond}
+		again := f.col(types.Int8)
+		item := opt.ProjectItem{Col: again, Expr: f.ref(scan.Cols[1])}
+		p := &opt.ProjectNode{Input: scan, Exprs: []scalar.Expr{f.ref(scan.Cols[0]), f.ref(scan.Cols[1]), f.ref(scan.Cols[2]), item.Expr}}
+		p.Cols = append(slices.Clone(scan.Cols), again)
+		sort := &opt.SortNode{Input: p, By: []opt.OrderColumn{{Col: scan.Cols[1]}}}
+		sort.Cols = p.Cols
+		n := &opt.LockNode{Input: sort, Tables: []opt.LockedTable{{Table: tab, KeyCols: scan.Cols[:1], Cols: scan.Cols, Ordinals: []int{0, 1, 2},
+			Locking: opt.Locking{Strength: kv.Exclusive}}}, Steps: []opt.LockStep{{Filter: []scalar.Expr{cond}}, {Items: []opt.ProjectItem{item}}}}
+		n.Cols = p.Cols
+		l := &opt.LimitNode{Input: n, Count: num(count), Offset: num(offset)}
+		l.Cols = p.Cols
+		return l
+	}
+	for _, c := range []struct {
+		count, offset int64
+		newer         map[string][]byte
+		rows, locks   string
+	}{
+		{2, 0, nil, "[199 801 1 801] [197 803 1 803]", "[199 197]"},
+		{1, 2, nil, "[195 805 1 805]", "[199 197 195]"},
+		{0, 0, nil, "", "[]"},
+		{2, 0, map[string][]byte{key(199): nil}, "[197 803 1 803] [195 805 1 805]", "[197 195]"},
+		{2, 0, map[string][]byte{key(197): drop, key(195): match}, "[199 801 1 801] [195 7 1 7]", "[199 197 195]"},
+	} {
+		store := &lockKV{fakeKV: f.kv, newer: c.newer}
+		f.over = store
+		rows, _, err := f.runProgram(f.program(build(c.count, c.offset)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for i, r := range rows {
+			if i > 0 {
+				got += " "
+			}
+			got += fmt.Sprint([]int64{r[0].Int(), r[1].Int(), r[2].Int(), r[3].Int()})
+		}
+		var locked []int64
+		out := make(types.Row, 3)
+		for _, k := range store.locks {
+			if err := dec.decode(keys.Key(k), f.kv.visible[k], out); err != nil {
+				t.Fatal(err)
+			}
+			locked = append(locked, out[0].Int())
+		}
+		if l := fmt.Sprint(locked); got != c.rows || l != c.locks {
+			t.Errorf("LIMIT %d OFFSET %d: rows %s, locks %s; want %s, %s", c.count, c.offset, got, l, c.rows, c.locks)
+		}
+	}
+}
