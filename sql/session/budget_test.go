@@ -39,6 +39,7 @@ var operators = map[string]struct{ name, text string }{
 	"SetOpNode":       {"intersect", "SELECT count(*) FROM (SELECT s FROM $t g INTERSECT SELECT s FROM $t h) x"},
 	"SortNode":        {"sort", "SELECT s FROM $t g ORDER BY s DESC OFFSET 1999"},
 	"LimitNode":       {"limit", "SELECT a, s FROM t ORDER BY a LIMIT 10"},
+	"LockNode":        {"lock rows", "SELECT a, s FROM t WHERE length(s) > 3 ORDER BY s DESC FOR UPDATE"},
 	"WithNode":        {"with x", "WITH x AS MATERIALIZED (SELECT s FROM $t g) SELECT count(*) FROM (SELECT s FROM x UNION ALL SELECT s FROM x) y"},
 	"WithScanNode":    {"scan of with", "WITH RECURSIVE r (n, x) AS (SELECT 1, 'x' UNION ALL SELECT n + 1, x || x FROM r WHERE n < 15) SELECT max(length(x)) FROM r"},
 	"LocalitySearch":  {"local first", "SELECT s FROM w WHERE a IN (1, 5)"},
