@@ -140,10 +140,10 @@ func (b *builder) onConflict(o *insertOp, s *opt.Insert, n *opt.InsertNode) (err
 	}
 	o.setNull, o.changed = o.w.affected(assigned)
 	o.commutes = c.Commutes
-	for _, iw := range o.changed {
-		// A key that the update gives up is free for a later row.
+	for _, iw := range o.arbiters {
+		// A key that the update gives up is free for a later row, which is looked for by it. The order of writes sees to keys of other indexes.
 		for _, c := range iw.index.UserColumns() {
-			o.w.stepwise = o.w.stepwise || (iw.index.Primary || iw.index.Unique) && assigned[o.w.table.Ordinal(c.Column)]
+			o.w.stepwise = o.w.stepwise || assigned[o.w.table.Ordinal(c.Column)]
 		}
 	}
 	return nil

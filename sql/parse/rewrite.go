@@ -536,7 +536,7 @@ const UnknownOperator = "<=>"
 func grammarOperator(op string) bool {
 	switch op {
 	case "||", "|/", "||/", "<=", ">=", "<>", "!=", "<<", ">>", "<<=", ">>=", "&&", "->", "->>", "#>", "#>>", "#-", "?|", "?&", "@>", "<@", "@@",
-		"!~", "!~*", "~*", "<->", StartsWith, "//", "=>", "^@":
+		"!~", "!~*", "~*", "<->", StartsWith, "//", "=>", "^@", "@*": // the last is of table@*
 		return true
 	}
 	return false
