@@ -513,8 +513,12 @@ func (s *Session) Server() *Server   { return s.srv }
 func (s *settings) Settings(f func(virtual.Setting)) {
 	for i := range parameter.All {
 		d := &parameter.All[i]
+		first, began := s.params.Fallback(d.Name)
 		x := virtual.Setting{Name: parameter.DisplayName(d.Name), Setting: s.setting(d.Name), Category: d.Category, About: d.About, Context: d.Context, Vartype: "string",
-			Source: "default", Boot: d.Default, Reset: s.params.Fallback(d.Name)}
+			Source: "default", Boot: d.Default, Reset: first.Value}
+		if began {
+			x.Source = first.Source
+		}
 		if x.Category == "" {
 			x.Category = "Customized Options"
 		}

@@ -82,31 +82,37 @@ func keptNames(set *bind.SetVar, reset *parse.ResetVar) (*bind.SetVar, *parse.Re
 // initialSettings gives the session the settings of its database and its role, to which RESET returns. A value that is no longer valid is skipped
 // with a warning.
 func (s *Session) initialSettings() {
-	var all []catalog.InitialSetting
+	type setting struct {
+		catalog.InitialSetting
+		source string
+	}
+	var all []setting
+	add := func(source string, of ...catalog.InitialSetting) {
+		for _, x := range of {
+			all = append(all, setting{x, source})
+		}
+	}
 	db, user := s.srv.Catalog.Database(s.client.Database), s.srv.Catalog.KnownUser(s.client.User)
 	if db != nil {
-		all = append(all, db.Settings...)
+		add("database", db.Settings...)
 	}
 	if user != nil {
 		for _, x := range user.Settings {
 			if x.Database == 0 {
-				all = append(all, x)
+				add("user", x)
 			}
 		}
 		for _, x := range user.Settings {
 			if db != nil && x.Database == db.ID {
-				all = append(all, x)
+				add("database user", x)
 			}
 		}
-	}
-	if len(all) == 0 {
-		return
 	}
 	for _, x := range all {
 		if err := s.set(x.Name, x.Value, false); err != nil {
 			e := Outcome(err)
 			s.out.Notice(&sqlstate.Error{Code: sqlstate.Warning, Message: e.Message, Detail: e.Detail, Hint: e.Hint})
 		}
+		s.params.Adopt(x.source)
 	}
-	s.params.Adopt()
 }

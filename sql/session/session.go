@@ -247,6 +247,7 @@ func (s *Session) startupSettings(all map[string]string) error {
 	s.location = time.UTC
 	s.restyle()
 	s.initialSettings()
+	defer s.params.Adopt("client")
 	for k, v := range all {
 		if k == "options" {
 			given, err := commandLine(optionWords(v))

@@ -41,6 +41,7 @@ type savepoint struct {
 	portals   portal.Mark
 	deferred  deferralState
 	notifying notifyMark
+	readOnly  bool
 }
 
 // ensureTxn opens an implicit transaction if none is open.
@@ -54,7 +55,7 @@ func (s *settings) defaultModes() txnstate.Modes {
 	return txnstate.Modes{
 		ReadOnly:   s.setting("default_transaction_read_only") == "on" || s.usesFollowers(),
 		Deferrable: s.setting("default_transaction_deferrable") == "on",
-		Declared:   s.params.IsSet(defaultIsolation) || s.params.Fallback(defaultIsolation) != parameter.Find(defaultIsolation).Default,
+		Declared:   s.declared(defaultIsolation),
 	}.WithIsolation(s.setting(defaultIsolation))
 }
 
@@ -292,8 +293,16 @@ func (s *Session) savepoint(ctx context.Context, name string) error {
 		return err
 	}
 	s.savepoints.Push(strings.Clone(name), savepoint{at: s.tx.Savepoint(), schema: s.cat.Mark(), temp: s.temp.mark(), params: s.params.Mark(),
-		advisory: s.advisory.Mark(), portals: s.portals.Mark(), deferred: s.deferred.mark(), notifying: s.notifying.mark()})
+		advisory: s.advisory.Mark(), portals: s.portals.Mark(), deferred: s.deferred.mark(), notifying: s.notifying.mark(), readOnly: s.state.Modes().ReadOnly})
 	return nil
+}
+
+// restoreReadOnly undoes SET TRANSACTION READ ONLY at the end of a subtransaction, released or not.
+func (s *Session) restoreReadOnly(to *savepoint) {
+	m := s.state.Modes()
+	m.ReadOnly = to.readOnly
+	s.state.SetModes(m)
+	s.tx.SetReadOnly(m.ReadOnly)
 }
 
 func (s *Session) release(name string) error {
@@ -305,6 +314,7 @@ func (s *Session) release(name string) error {
 		return err
 	}
 	s.tx.Release(to.at)
+	s.restoreReadOnly(to)
 	s.savepoints.Release(i)
 	return nil
 }
@@ -324,6 +334,7 @@ func (s *Session) rollbackTo(name string) error {
 	if err := s.tx.RollbackTo(to.at); err != nil {
 		return err
 	}
+	s.restoreReadOnly(to)
 	s.portals.CloseSince(to.portals)
 	s.cat.RollbackTo(to.schema)
 	s.temp.rollbackTo(to.temp)
@@ -401,3 +412,9 @@ func (s *Session) readAt(ctx context.Context, ts clock.Timestamp, near txn.Nearn
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// declared reports whether the session, or what it began with, has a value for a setting.
+func (s *settings) declared(name string) bool {
+	_, began := s.params.Fallback(name)
+	return began || s.params.IsSet(name)
+}

@@ -13,6 +13,7 @@ import (
 // changes of settings with the others.
 type Values struct {
 	defaults map[string]string // of all settings; shared by all sessions and not changed
+	first    map[string]First  // of those with which the session began
 	session  map[string]string
 	local    map[string]string   // of SET LOCAL: until the transaction ends
 	saved    map[string]string   // session values before the transaction's SETs; names without one are missing
@@ -34,6 +35,12 @@ const (
 	// valuesFree is the size below which the values are not counted again.
 	valuesFree = 16 << 10
 )
+
+// First is a value with which a session began, to which RESET returns.
+type First struct {
+	Value  string
+	Source string // as pg_settings names it: client, user, database
+}
 
 // New makes the values of a session, which has only defaults yet; the memory of others is reserved in the account.
 func New(defaults map[string]string, account *memory.Account) Values {
@@ -89,6 +96,9 @@ func (p *Values) bytes() int64 {
 	for k := range p.custom {
 		n += valueBytes + len(k)
 	}
+	for k, v := range p.first {
+		n += valueBytes + len(k) + len(v.Value)
+	}
 	return int64(n)
 }
 
@@ -98,6 +108,9 @@ func (p *Values) Get(name string) (string, bool) {
 	}
 	if v, ok := p.session[name]; ok {
 		return v, true
+	}
+	if v, ok := p.first[name]; ok {
+		return v.Value, true
 	}
 	v, ok := p.defaults[name]
 	if !ok {
@@ -168,16 +181,28 @@ func (p *Values) Names() []string {
 	return slices.Compact(names)
 }
 
-// Adopt makes the session's values its defaults, to which RESET returns.
-func (p *Values) Adopt() {
+// Adopt makes the values that were set those with which the session began. source says where they come from.
+func (p *Values) Adopt(source string) {
+	if len(p.session) == 0 {
+		return
+	}
 	p.changes++
-	defaults := maps.Clone(p.defaults)
-	maps.Copy(defaults, p.session)
-	p.defaults, p.session = defaults, nil
+	if p.first == nil {
+		p.first = make(map[string]First, len(p.session))
+	}
+	for name, v := range p.session {
+		p.first[name] = First{v, source}
+	}
+	p.session = nil
 }
 
-// Fallback is the value to which RESET returns.
-func (p *Values) Fallback(name string) string { return p.defaults[name] }
+// Fallback is the value to which RESET returns. Began: the session began with it; otherwise it is the server's.
+func (p *Values) Fallback(name string) (v First, began bool) {
+	if v, began = p.first[name]; !began {
+		v.Value = p.defaults[name]
+	}
+	return v, began
+}
 
 func (p *Values) remember(name string) {
 	if _, done := p.dirty[name]; done || !p.inTxn {

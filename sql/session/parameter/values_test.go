@@ -124,7 +124,7 @@ func TestHistories(t *testing.T) {
 			}
 		}
 		lines = lines[began:]
-		p.values.Adopt()
+		p.values.Adopt("client")
 		for i, line := range lines {
 			statement, want, _ := strings.Cut(line, "\t")
 			changes, values := p.values.Changes(), shown(&p.values, names)

@@ -210,8 +210,14 @@ func (n *Node) Open(t testing.TB, user string) *Conn {
 // OpenIn makes a session of a user in a database.
 func (n *Node) OpenIn(t testing.TB, user, database string) *Conn {
 	t.Helper()
+	return n.OpenFor(t, session.Client{User: user, Database: database})
+}
+
+// OpenFor makes a session of a client.
+func (n *Node) OpenFor(t testing.TB, c session.Client) *Conn {
+	t.Helper()
 	o := &output{}
-	s, err := n.Server.Open(context.Background(), session.Client{User: user, Database: database}, o)
+	s, err := n.Server.Open(context.Background(), c, o)
 	if err != nil {
 		t.Fatal(err)
 	}
