@@ -17,6 +17,8 @@ import (
 const (
 	// renewWithin bounds the wait for a quorum; afterwards the answer of the nearest replica is used, and for unreachedFor no quorum of the range is asked.
 	renewWithin, unreachedFor = 2 * roundTime, time.Second
+	// doubtfulWithin bounds the wait for a quorum whose nodes seem silent.
+	doubtfulWithin = 250 * time.Millisecond
 	// concludeWithin bounds the wait of a reader whom a quorum has answered for the outcomes of what it has accepted: other ranges may be out of reach.
 	concludeWithin = 10 * roundTime
 	// fateAfter is how old an option is before its gateway is asked whether it is at work still.
@@ -49,11 +51,12 @@ func (l *Looked) stale(within time.Duration) (out []keys.Key) {
 	return out
 }
 
-// reaches reports whether a classic quorum of a key's range is likely to answer.
-func (c *Client) reaches(ctx context.Context, k keys.Key) (id kv.RangeID, ok bool) {
+// reaches is how long a classic quorum of a key's range may take to answer, zero if it has not answered a moment ago. A node that is late with one answer seems silent, and may have this range's at once: where too
+// few of them seem to be there, a quorum has a little time all the same.
+func (c *Client) reaches(ctx context.Context, k keys.Key) (id kv.RangeID, within time.Duration) {
 	info, err := c.o.Sender.Range(ctx, k, false)
 	if err != nil {
-		return 0, false
+		return 0, 0
 	}
 	id = info.Desc.ID
 	now := c.o.Host.Clock.Monotonic()
@@ -64,26 +67,35 @@ func (c *Client) reaches(ctx context.Context, k keys.Key) (id kv.RangeID, ok boo
 	}
 	c.mu.Unlock()
 	if until > now {
-		return id, false
+		return id, 0
 	}
-	n := 0
+	n, slowest := 0, time.Duration(0)
 	for _, r := range info.Desc.Replicas {
-		if r.Type.Votes() && (r.Node == c.o.NodeID() || c.answers(r.Node) > 0) {
+		if !r.Type.Votes() {
+			continue
+		}
+		switch takes, silent := c.pace(r.Node); {
+		case r.Node == c.o.NodeID() || !silent:
 			n++
+		default:
+			slowest = max(slowest, takes)
 		}
 	}
-	return id, n >= QuorumsIn(&info.Desc).Classic
+	if n >= QuorumsIn(&info.Desc).Classic {
+		return id, renewWithin
+	}
+	return id, min(2*slowest, doubtfulWithin)
 }
 
 // renewing asks a quorum for what the nearest replica may have an old answer to. renewed: it has answered.
 func (c *Client) renewing(ctx context.Context, k keys.Key, f func(context.Context) error) (renewed bool, err error) {
-	id, ok := c.reaches(ctx, k)
-	if !ok {
+	id, patience := c.reaches(ctx, k)
+	if patience == 0 {
 		return false, nil
 	}
 	long, cancel := c.o.Host.Clock.WithTimeout(ctx, concludeWithin)
 	defer cancel()
-	within, cancel := c.o.Host.Clock.WithTimeout(context.WithValue(long, concludingKey{}, long), renewWithin)
+	within, cancel := c.o.Host.Clock.WithTimeout(context.WithValue(long, concludingKey{}, long), patience)
 	defer cancel()
 	switch err := f(within); {
 	case err == nil:

@@ -118,6 +118,49 @@ func TestReadsRenewed(t *testing.T) {
 	})
 }
 
+// paced is a sender for which some nodes seem silent.
+type paced struct {
+	Sender
+	silent func(kv.NodeID) bool
+}
+
+func (p paced) Answers(n kv.NodeID) (time.Duration, bool) { return 120 * time.Millisecond, p.silent(n) }
+
+// TestReadsRenewedInDoubt: nodes that are late with one answer seem silent to a gateway. It asks a quorum all the same, and has what it answers; if it does not answer, a read takes a moment longer, once in a second.
+func TestReadsRenewedInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLab(12)
+		a, b := w.gateway(12, 1), w.gateway(12, 3)
+		a.client.o.Sender = paced{a.client.o.Sender, func(n kv.NodeID) bool { return n != 1 }}
+		if err := b.add(t.Context(), "one", "k"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		read := func(want string, least, most time.Duration) {
+			t.Helper()
+			begun := time.Now()
+			rows, err := a.client.readWithin(t.Context(), []keys.Key{keys.Key("k")}, time.Second)
+			if took := time.Since(begun); err != nil || string(rows[0].Value) != want || took < least || took > most {
+				t.Errorf("%q after %v (%v), want %q after %v to %v", rows[0].Value, took, err, want, least, most)
+			}
+		}
+		w.doubt(5 * time.Second)
+		read(" one", trip(0, 2), trip(0, 4))
+		w.lose(1, true) // it does not hear of the next one
+		if err := b.add(t.Context(), "two", "k"); err != nil {
+			t.Fatal(err)
+		}
+		w.lose(1, false)
+		read(" one two", trip(0, 2), trip(0, 4)+10*time.Millisecond)
+		for r := range kv.ReplicaID(3) {
+			w.lose(r+3, true)
+		}
+		read(" one two", doubtfulWithin-10*time.Millisecond, doubtfulWithin+10*time.Millisecond)
+		read(" one two", 0, 10*time.Millisecond)
+		stop(a, b)
+	})
+}
+
 // TestReadsRenewedLate: a reader whom a quorum has answered waits for the outcome of what it has accepted, and others ask that quorum meanwhile, also if the outcome takes longer than a quorum may: another range
 // of the transaction is out of reach, and the transaction's gateway is dead.
 func TestReadsRenewedLate(t *testing.T) {

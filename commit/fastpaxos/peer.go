@@ -204,14 +204,19 @@ type Pacer interface {
 
 // answers is how long a node's answer may take, zero if the node seems to be lost.
 func (c *Client) answers(n kv.NodeID) time.Duration {
-	if p, ok := c.o.Sender.(Pacer); ok {
-		within, silent := p.Answers(n)
-		if silent {
-			return 0
-		}
-		return within
+	within, silent := c.pace(n)
+	if silent {
+		return 0
 	}
-	return roundTime - patience
+	return within
+}
+
+// pace is how long a node's answer may take, and whether it has not given one for longer than that.
+func (c *Client) pace(n kv.NodeID) (within time.Duration, silent bool) {
+	if p, ok := c.o.Sender.(Pacer); ok {
+		return p.Answers(n)
+	}
+	return roundTime - patience, false
 }
 
 var errSilent error = &kv.UnavailableError{Reason: "the node has not answered for some time"}
