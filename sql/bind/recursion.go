@@ -176,20 +176,11 @@ func (w *relationWalk) walk(n any) {
 		w.walk(n.Limit)
 		w.hidden = w.hidden[:hidden]
 	case *tree.Insert:
-		hidden := len(w.hidden)
-		w.with(n.With)
-		w.fields(reflect.ValueOf(n).Elem())
-		w.hidden = w.hidden[:hidden]
+		w.change(n.With, reflect.ValueOf(n).Elem())
 	case *tree.Update:
-		hidden := len(w.hidden)
-		w.with(n.With)
-		w.fields(reflect.ValueOf(n).Elem())
-		w.hidden = w.hidden[:hidden]
+		w.change(n.With, reflect.ValueOf(n).Elem())
 	case *tree.Delete:
-		hidden := len(w.hidden)
-		w.with(n.With)
-		w.fields(reflect.ValueOf(n).Elem())
-		w.hidden = w.hidden[:hidden]
+		w.change(n.With, reflect.ValueOf(n).Elem())
 	case *tree.With:
 	case *tree.SelectClause:
 		w.walk(n.DistinctOn)
@@ -256,8 +247,16 @@ func (w *relationWalk) with(n *tree.With) {
 	}
 }
 
-// grammar is the package of the syntax tree's types.
-var grammar = reflect.TypeFor[tree.Select]().PkgPath()
+// change walks a statement that changes rows: the names of its WITH are hidden in it alone.
+func (w *relationWalk) change(with *tree.With, of reflect.Value) {
+	hidden := len(w.hidden)
+	w.with(with)
+	w.fields(of)
+	w.hidden = w.hidden[:hidden]
+}
+
+// ofTree reports whether a type is one of the syntax tree's.
+func ofTree(t reflect.Type) bool { return t.PkgPath() == reflect.TypeFor[tree.Select]().PkgPath() }
 
 // value walks any other part of the syntax tree.
 func (w *relationWalk) value(v reflect.Value) {
@@ -267,7 +266,7 @@ func (w *relationWalk) value(v reflect.Value) {
 			return
 		}
 		if v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
-			if v.Elem().Type().PkgPath() == grammar {
+			if ofTree(v.Elem().Type()) {
 				w.fields(v.Elem())
 			}
 			return
@@ -278,7 +277,7 @@ func (w *relationWalk) value(v reflect.Value) {
 			w.part(v.Index(i))
 		}
 	case reflect.Struct:
-		if v.Type().PkgPath() == grammar {
+		if ofTree(v.Type()) {
 			w.fields(v)
 		}
 	}

@@ -37,7 +37,7 @@ func TestRandomStatements(t *testing.T) {
 			s.Must("ROLLBACK")
 			s.Must("DISCARD ALL")
 			s.Must("DROP SCHEMA public CASCADE; CREATE SCHEMA public; SET statement_timeout = '1s'; SET lock_timeout = '1s'")
-			for _, text := range statements.Schema {
+			for _, text := range statements.Schema() {
 				s.Must(text)
 			}
 			s.Must("INSERT INTO t (a, c) VALUES (1, 1), (2, 2.5), (3, NULL); INSERT INTO u VALUES (1, 1, 'a', '{}', '{1,2}'), (2, 1, 'b', NULL, NULL), (3, NULL, NULL, '[1]', '{}')")

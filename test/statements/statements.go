@@ -11,11 +11,12 @@ import (
 
 // Generator makes statements from dice.
 type Generator struct {
-	r *rand.Rand
+	r       *rand.Rand
+	grammar map[string][]string
 }
 
 // New makes a generator.
-func New(r *rand.Rand) *Generator { return &Generator{r} }
+func New(r *rand.Rand) *Generator { return &Generator{r, grammar()} }
 
 // depthMax bounds the nesting of a statement: below it, the first form of each rule is taken, which ends soon.
 const depthMax = 7
@@ -31,7 +32,7 @@ func (g *Generator) Make(rule string) string {
 }
 
 func (g *Generator) expand(b *strings.Builder, rule string, depth int) {
-	forms := grammar[rule]
+	forms := g.grammar[rule]
 	form := forms[0]
 	if depth < depthMax {
 		form = forms[g.r.IntN(len(forms))]
@@ -43,7 +44,7 @@ func (g *Generator) expand(b *strings.Builder, rule string, depth int) {
 			return
 		}
 		name, after, _ := strings.Cut(rest, "}")
-		if form = after; grammar[name] == nil { // a constant such as '{1,2}'
+		if form = after; g.grammar[name] == nil { // a constant such as '{1,2}'
 			b.WriteString("{" + name + "}")
 			continue
 		}
