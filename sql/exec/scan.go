@@ -260,7 +260,15 @@ func (o *indexScanOp) locks() bool { return o.node.Locking.Strength != kv.NoLock
 
 // exact says that the rows which are taken are the first ones of the scan, and that no others may be locked.
 func (it *indexScanIter) exact() bool {
-	return it.o.node.Locking.Held && it.hinted > 0 && it.o.node.Alternatives == 0
+	return it.o.node.Locking.Held && it.wanted() > 0 && it.o.node.Alternatives == 0
+}
+
+// wanted is how many rows will be taken at most; zero: all.
+func (it *indexScanIter) wanted() int64 {
+	if n := it.o.node.Limit; n > 0 && (it.hinted == 0 || n < it.hinted) {
+		return n
+	}
+	return it.hinted
 }
 
 // mostRows bounds the rows that are read next: those that may yet be taken, if they are locked.
@@ -268,7 +276,7 @@ func (it *indexScanIter) mostRows() int64 {
 	if !it.exact() {
 		return int64(it.size)
 	}
-	return min(max(it.hinted-it.sent, 1), 1<<20)
+	return min(max(it.wanted()-it.sent, 1), 1<<20)
 }
 
 // hint tells how many rows will be taken.
@@ -315,7 +323,7 @@ func (it *indexScanIter) open() error {
 			}
 		}
 	}
-	it.apart = o.apart && !(o.locks() && it.hinted > 0)
+	it.apart = o.apart && !(o.locks() && it.wanted() > 0)
 	if o.spans == nil {
 		if it.apart {
 			return it.perRegion()

@@ -322,7 +322,8 @@ func (d *lockDice) drawWait() lockCase {
 
 // TestLocksAfterWaits is TestLocks for rows that have changed when their locks are there: they are looked at again.
 func TestLocksAfterWaits(t *testing.T) {
-	compareLocks(t, casesWanted(t, waitCases), func(d *lockDice) lockCase { return d.drawWait() })
+	// Case 1286: the first point that LIMIT lets through is gone when its lock is there, and no more than the next one may be locked.
+	compareLocks(t, casesWanted(t, waitCases), func(d *lockDice) lockCase { return d.drawWait() }, 1286)
 }
 
 // TestLocks compares which rows a statement locks, and which it returns, as other sessions see it.
@@ -330,7 +331,8 @@ func TestLocks(t *testing.T) {
 	compareLocks(t, casesWanted(t, lockCases), func(d *lockDice) lockCase { return d.draw() })
 }
 
-func compareLocks(t *testing.T, n int, draw func(*lockDice) lockCase) {
+// compareLocks runs n cases, and those that are named.
+func compareLocks(t *testing.T, n int, draw func(*lockDice) lockCase, named ...int) {
 	conns := postgresSessions(t, 3)
 	pg := lockServer{holder: conns[0], locker: conns[1], looker: conns[2]}
 	pg.waiting = func(ctx context.Context) bool {
@@ -344,16 +346,21 @@ func compareLocks(t *testing.T, n int, draw func(*lockDice) lockCase) {
 			t.Fatal(err)
 		}
 	}
-	cases := make([]lockCase, n)
-	want := make([][]string, n)
+	var numbers []int
+	for i := range n {
+		numbers = append(numbers, first+i)
+	}
+	numbers = append(numbers, named...)
+	cases := make([]lockCase, len(numbers))
+	want := make([][]string, len(numbers))
 	for i := range cases {
-		cases[i] = draw(&lockDice{r: rand.New(rand.NewPCG(uint64(first+i), 31))})
+		cases[i] = draw(&lockDice{r: rand.New(rand.NewPCG(uint64(numbers[i]), 31))})
 		if cases[i].again {
 			continue
 		}
 		var err error
 		if want[i], err = pg.run(t.Context(), cases[i]); err != nil {
-			t.Fatalf("PostgreSQL, case %d: %v", first+i, err)
+			t.Fatalf("PostgreSQL, case %d: %v", numbers[i], err)
 		}
 	}
 	differ, again := 0, 0
@@ -373,7 +380,7 @@ func compareLocks(t *testing.T, n int, draw func(*lockDice) lockCase) {
 		for i, c := range cases {
 			got, err := s.run(ctx, c)
 			if err != nil {
-				t.Fatalf("case %d: %v", first+i, err)
+				t.Fatalf("case %d: %v", numbers[i], err)
 			}
 			if c.again && got == nil {
 				continue
@@ -382,19 +389,19 @@ func compareLocks(t *testing.T, n int, draw func(*lockDice) lockCase) {
 				again++
 				a, err := exec(ctx, s.locker, c.locks)
 				if err != nil {
-					t.Fatalf("case %d: %v", first+i, err)
+					t.Fatalf("case %d: %v", numbers[i], err)
 				}
 				want[i] = []string{a.String()}
 			}
 			for j := range want[i] {
 				if j >= len(got) || got[j] != want[i][j] {
 					differ++
-					t.Errorf("case %d:\n  %s;\n  held: %s\n  %s\n  PostgreSQL %s\n  Meridian   %s", first+i, strings.Join(c.schema, ";\n  "), strings.Join(c.held, "; "), c.locks,
+					t.Errorf("case %d:\n  %s;\n  held: %s\n  %s\n  PostgreSQL %s\n  Meridian   %s", numbers[i], strings.Join(c.schema, ";\n  "), strings.Join(c.held, "; "), c.locks,
 						strings.Join(want[i], "\n             "), strings.Join(got, "\n             "))
 					break
 				}
 			}
 		}
 	})
-	t.Logf("%d of %d cases differ; %d were asked again", differ, n, again)
+	t.Logf("%d of %d cases differ; %d were asked again", differ, len(cases), again)
 }
