@@ -61,7 +61,8 @@ const (
 	Block WaitPolicy = iota
 	// NoWait answers LockNotAvailableError at once.
 	NoWait
-	// SkipLocked leaves locked keys out of the result.
+	// SkipLocked leaves locked keys out of the result. A batch of several scans of one key each, with MaxKeys, at READ COMMITTED, leaves keys that have changed
+	// since the snapshot unread: their answers have a Resume.
 	SkipLocked
 	// Peek is for one scan of a single key, which passes by intents: the answer's only row is the newest version that is
 	// none, with its timestamp and without a value if it removes the key; Provisional are the intents above. It is what

@@ -47,7 +47,10 @@ func (s *Sender) divide(ctx context.Context, b *kv.Batch, st *sendState) (*kv.Ba
 	if b.Apart {
 		return s.apart(ctx, b, st)
 	}
-	if b.MaxKeys > 0 || b.TargetBytes > 0 {
+	switch {
+	case ofSingleKeys(b):
+		return s.inTurn(ctx, b, st)
+	case b.MaxKeys > 0 || b.TargetBytes > 0:
 		return s.limited(ctx, b, st)
 	}
 	parts, err := s.parts(ctx, b)
@@ -558,6 +561,66 @@ func (s *Sender) limited(ctx context.Context, b *kv.Batch, st *sendState) (*kv.B
 			x.Resume = &left
 		case *kv.DeleteRangeResponse:
 			x.Resume = &left
+		}
+	}
+	return out, nil
+}
+
+// ofSingleKeys reports whether a batch has a bound of rows, and nothing but scans of one key each.
+func ofSingleKeys(b *kv.Batch) bool {
+	if b.MaxKeys <= 0 || b.TargetBytes > 0 {
+		return false
+	}
+	for _, r := range b.Requests {
+		scan, ok := r.(*kv.ScanRequest)
+		if !ok || scan.Reverse || len(scan.End) != len(scan.Start)+1 || !scan.End.Equal(scan.Start.Next()) {
+			return false
+		}
+	}
+	return true
+}
+
+// inTurn sends scans of single keys in the batch's order, as many at a time as follow each other in one range, until MaxKeys rows are found. A key whose range has not read it
+// is left: its answer has it as the rest.
+func (s *Sender) inTurn(ctx context.Context, b *kv.Batch, st *sendState) (*kv.BatchResponse, error) {
+	out := &kv.BatchResponse{Txn: b.Txn, Responses: make([]kv.Response, len(b.Requests))}
+	h := b.Header
+	h.CanForwardRead = false // route.RO4
+	for i := 0; i < len(b.Requests); {
+		if h.MaxKeys <= 0 {
+			span := b.Requests[i].Span()
+			out.Responses[i] = &kv.ScanResponse{Resume: &span}
+			i++
+			continue
+		}
+		e, err := s.locate(ctx, b.Requests[i].Span().Start, false)
+		if err != nil {
+			return nil, st.wrap(err)
+		}
+		n := i + 1
+		for n < len(b.Requests) && e.desc.Contains(b.Requests[n].Span().Start) {
+			n++
+		}
+		sub := kv.Batch{Header: h, Requests: b.Requests[i:n]}
+		r, err := s.subSend(ctx, &sub)
+		if r != nil {
+			mergeHeader(out, b, r)
+		}
+		if err != nil {
+			out.Responses = nil
+			return out, st.wrap(err)
+		}
+		if len(r.Responses) != n-i {
+			return nil, &kv.InternalError{Message: "route: a range answered with the wrong number of responses"}
+		}
+		for _, x := range r.Responses {
+			scan, ok := x.(*kv.ScanResponse)
+			if !ok {
+				return nil, &kv.InternalError{Message: "route: a range answered a scan with something else"}
+			}
+			out.Responses[i] = scan
+			h.MaxKeys -= int64(len(scan.Rows))
+			i++
 		}
 	}
 	return out, nil

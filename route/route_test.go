@@ -724,6 +724,56 @@ func TestEnough(t *testing.T) {
 	})
 }
 
+// TestFirstOfKeys: single keys are read in the batch's order, whatever ranges they are in, until there are enough.
+func TestFirstOfKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, 1)
+		defer h.Group.Stop()
+		c := newCluster(h, 1)
+		c.place(c.ranges[0], 1)
+		for _, k := range []int{0, 30, 60} {
+			c.split(key(k))
+		}
+		for _, k := range []int{1, 2, 31, 32, 61} {
+			c.data[string(key(k))] = []byte{'v'}
+		}
+		s := c.gateway(1)
+		for _, x := range []struct {
+			most int64
+			ks   []int
+			want string
+		}{
+			{1, []int{61, 1, 31}, "61 left left"},
+			{2, []int{61, 3, 2, 1, 31}, "61 none 2 left left"},
+			{3, []int{33, 63, 31, 3, 1}, "none none 31 none 1"},
+			{2, []int{1, 31, 2, 61}, "1 31 left left"},
+		} {
+			b := &kv.Batch{Header: kv.Header{MaxKeys: x.most}}
+			for _, k := range x.ks {
+				b.Requests = append(b.Requests, &kv.ScanRequest{Start: key(k), End: key(k).Next()})
+			}
+			r, err := s.Send(context.Background(), b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for i, r := range r.Responses {
+				switch scan := r.(*kv.ScanResponse); {
+				case scan.Resume != nil:
+					got = append(got, "left")
+				case len(scan.Rows) == 0:
+					got = append(got, "none")
+				case scan.Rows[0].Key.Equal(key(x.ks[i])):
+					got = append(got, fmt.Sprint(x.ks[i]))
+				}
+			}
+			if strings.Join(got, " ") != x.want {
+				t.Errorf("%d of %v: %v, not %s", x.most, x.ks, got, x.want)
+			}
+		}
+	})
+}
+
 // TestLaterBatchIsRefused: a batch with something that this version does not know, and may not ignore, is refused by name, and its sender knows that nothing of
 // it was evaluated.
 func TestLaterBatchIsRefused(t *testing.T) {

@@ -226,29 +226,76 @@ func (l *leaderRanges) Get(ctx context.Context, _ *kv.Txn, ks []keys.Key, o Read
 
 // lockFound is Get for keys of which o.Enough have values at most, and locks these alone: a scan locks what it finds.
 func (l *leaderRanges) lockFound(ctx context.Context, ks []keys.Key, o ReadOptions) ([][]byte, error) {
-	t := (*Txn)(l)
-	reqs, scans := make([]kv.Request, len(ks)), make([]kv.ScanRequest, len(ks))
-	for i, k := range ks {
-		scans[i] = kv.ScanRequest{Start: k, End: k.Next(), Lock: o.Lock}
-		reqs[i] = &scans[i]
-		t.locking(keys.Span{Start: k})
-	}
-	b := &kv.Batch{Header: kv.Header{WaitPolicy: o.Wait, Hold: o.Hold}, Requests: reqs, Enough: o.Enough}
-	r, err := t.send(ctx, b, func(b *kv.Batch) { t.leader.PrepareLocking(b, ks[0], o.Newest) })
-	if err != nil {
-		return nil, err
-	}
-	if len(r.Responses) != len(reqs) {
+	values, left, err := l.lockByScans(ctx, ks, &kv.Batch{Header: kv.Header{WaitPolicy: o.Wait, Hold: o.Hold}, Enough: o.Enough}, o)
+	if slices.Contains(left, true) {
 		return nil, errMalformed
 	}
-	values := make([][]byte, len(ks))
+	return values, err
+}
+
+// lockFirst is Get for the first n of the keys that have a value and are free. It returns the values of the keys that were tried, and which of them have changed since.
+func (l *leaderRanges) lockFirst(ctx context.Context, ks []keys.Key, n int, o ReadOptions) (values [][]byte, changed []bool, err error) {
+	t := (*Txn)(l)
+	alone := t.core.Locks().Empty()
+	values, left, err := l.lockByScans(ctx, ks, &kv.Batch{Header: kv.Header{WaitPolicy: o.Wait, Hold: o.Hold, MaxKeys: int64(n)}}, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	if alone { // most keys were not locked, and need no cleanup
+		t.core.Locks().Reset()
+		for i, k := range ks {
+			if values[i] != nil || k.Equal(t.core.Txn().Anchor) {
+				t.core.NoteLock(keys.Span{Start: k})
+			}
+		}
+	}
+	tried := len(ks)
+	if last := lastValue(values, n); last >= 0 {
+		tried = last + 1
+	}
+	return values[:tried], left[:tried], nil
+}
+
+// lastValue is the place of the n-th value, -1 if there are fewer.
+func lastValue(values [][]byte, n int) int {
+	for i, v := range values {
+		if v != nil {
+			if n--; n == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// lockByScans locks the keys that have a value. left are those of which the batch's bound, or another reason (kv.SkipLocked), left a rest.
+func (l *leaderRanges) lockByScans(ctx context.Context, ks []keys.Key, b *kv.Batch, o ReadOptions) (values [][]byte, left []bool, err error) {
+	t := (*Txn)(l)
+	scans := make([]kv.ScanRequest, len(ks))
+	b.Requests = make([]kv.Request, len(ks))
+	for i, k := range ks {
+		scans[i] = kv.ScanRequest{Start: k, End: k.Next(), Lock: o.Lock}
+		b.Requests[i] = &scans[i]
+		t.locking(keys.Span{Start: k})
+	}
+	r, err := t.send(ctx, b, func(b *kv.Batch) { t.leader.PrepareLocking(b, ks[0], o.Newest) })
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(r.Responses) != len(ks) {
+		return nil, nil, errMalformed
+	}
+	values, left = make([][]byte, len(ks)), make([]bool, len(ks))
 	for i, k := range ks {
 		if r.Responses[i] == nil {
 			continue // not read (txn.TX9)
 		}
 		scan, ok := r.Responses[i].(*kv.ScanResponse)
-		if !ok || scan.Resume != nil || len(scan.Rows) > 1 {
-			return nil, errMalformed
+		if !ok || len(scan.Rows) > 1 {
+			return nil, nil, errMalformed
+		}
+		if left[i] = scan.Resume != nil; left[i] {
+			continue
 		}
 		t.leader.NoteRead(keys.Span{Start: k})
 		if len(scan.Rows) == 0 {
@@ -260,7 +307,7 @@ func (l *leaderRanges) lockFound(ctx context.Context, ks []keys.Key, o ReadOptio
 		t.noteLocked(o.Lock, scan.Rows)
 		t.noteHeld(keys.Span{Start: k}, o.Lock, r)
 	}
-	return values, nil
+	return values, left, nil
 }
 
 // Scan implements Coordinator.

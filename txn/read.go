@@ -3,6 +3,7 @@ package txn
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"meridian/clock"
@@ -73,6 +74,34 @@ func (t *Txn) Get(ctx context.Context, key keys.Key, lock kv.LockStrength, wait 
 
 func (t *Txn) readOptions(lock kv.LockStrength, wait kv.WaitPolicy) ReadOptions {
 	return ReadOptions{Lock: lock, Wait: wait, Hold: t.hold && lock != kv.NoLock}
+}
+
+// LockFirst locks the first of some keys, in their order, that have a value and that no other transaction has locked: n of them. It returns the values of as many keys
+// as it has tried; one that is nil has no value, or is locked by another transaction. At READ COMMITTED it passes over keys that have changed since the snapshot, if later ones
+// will do (changed has them): Get locks such a key, or has the statement begin again.
+func (t *Txn) LockFirst(ctx context.Context, ks []keys.Key, n int, lock kv.LockStrength) (values [][]byte, changed []bool, err error) {
+	few := func() ([][]byte, []bool, error) {
+		values, err := t.GetMany(ctx, ks[:min(n, len(ks))], lock, kv.SkipLocked)
+		return values, make([]bool, len(values)), err
+	}
+	mine := func(k keys.Key) bool { _, ok := t.core.Buffered(k); return ok }
+	if n >= len(ks) || t.load.flight != nil || slices.ContainsFunc(ks, mine) {
+		return few()
+	}
+	if err := t.reliable(); err != nil {
+		return nil, nil, err
+	}
+	if err := t.locateAll(ctx, ks); err != nil {
+		return nil, nil, err
+	}
+	if t.others != nil {
+		return few()
+	}
+	values, changed, err = (*leaderRanges)(t).lockFirst(ctx, ks, n, t.readOptions(lock, kv.SkipLocked))
+	if t.handOver(err) {
+		return few()
+	}
+	return values, changed, err
 }
 
 var errMalformed = &kv.InternalError{Message: "txn: answer of the wrong kind"}
@@ -219,14 +248,14 @@ func (t *Txn) getMany(ctx context.Context, ks []keys.Key, o ReadOptions) ([][]by
 	return values, nil
 }
 
-// read reads keys from ranges.
-func (t *Txn) read(ctx context.Context, ks []keys.Key, o ReadOptions) ([][]byte, error) {
+// locateAll is locate and expect for the keys of a batch.
+func (t *Txn) locateAll(ctx context.Context, ks []keys.Key) error {
 	var start, end keys.Key // of the range that was looked up last
 	for _, k := range ks {
 		if k.Less(start) || !k.Less(end) {
 			var err error
 			if end, err = t.locate(ctx, k); err != nil {
-				return nil, err
+				return err
 			}
 			start = k
 		}
@@ -235,6 +264,14 @@ func (t *Txn) read(ctx context.Context, ks []keys.Key, o ReadOptions) ([][]byte,
 		for _, k := range ks {
 			t.expect(k)
 		}
+	}
+	return nil
+}
+
+// read reads keys from ranges.
+func (t *Txn) read(ctx context.Context, ks []keys.Key, o ReadOptions) ([][]byte, error) {
+	if err := t.locateAll(ctx, ks); err != nil {
+		return nil, err
 	}
 	if t.others == nil {
 		values, err := (*leaderRanges)(t).Get(ctx, nil, ks, o)

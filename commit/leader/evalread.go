@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"errors"
+
 	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
@@ -45,6 +47,9 @@ func (ev *evaluation) evalRead(rd *mvcc.Reader, r kv.Request, note bool) (kv.Res
 			o.MaxBytes = max(kv.AnswerBytes-ev.room.answered, 1)
 		}
 		res, err := rd.Scan(r.Start, r.End, &o)
+		if late := (*kv.WriteTooOldError)(nil); errors.As(err, &late) && ev.passesOver(r) {
+			return &kv.ScanResponse{Resume: &keys.Span{Start: r.Start, End: r.End}}, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -120,6 +125,13 @@ func (ev *evaluation) readOptions(lock kv.LockStrength) mvcc.ReadOptions {
 		}
 	}
 	return o
+}
+
+// passesOver reports whether the batch has other keys to lock in place of one that has changed since its transaction's snapshot (kv.SkipLocked). At the levels
+// whose snapshot is the transaction's, such a key is refused.
+func (ev *evaluation) passesOver(r *kv.ScanRequest) bool {
+	return ev.b.WaitPolicy == kv.SkipLocked && !ev.b.CanForwardRead && ev.b.MaxKeys > 0 && len(ev.b.Requests) > 1 && ev.txn != nil && ev.txn.Isolation == kv.ReadCommitted &&
+		r.End.Equal(r.Start.Next())
 }
 
 func (ev *evaluation) exhausted() bool {

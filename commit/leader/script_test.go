@@ -25,6 +25,7 @@ import (
 // an operation that waits is left waiting, and its result is printed after the command during which it came.
 //
 //	t1 get k | t1 get k lock=update|share wait=nowait|skip timeout=50ms | t1 scan a-c limit=2 lock=..
+//	t1 first c,a,b limit=1 lock=update weak (the first of these keys that are free; weak: at READ COMMITTED)
 //	t1 put k v | t1 lay (send buffered writes as intents) | t1 commit | t1 commit parallel | t1 rollback
 //	t1 stage (only the record) | t1 late | t1 whole (a parallel commit in one range) | t1 copy (the writes that were sent last come again) | t1 tell (ranges hear that it committed) | t1 settle | t1 resolve k k2 | t1 die | t1 restart (the next attempt, of the same identity)
 //	t1 merge (writes the intents that make one range of both) | t1 subsume | t1 absorb (as the trigger does) | t1 where (its timestamp is)
@@ -358,6 +359,8 @@ func (s *scripted) txnOp(ctx context.Context, x *testTxn, f []string) (string, e
 		switch k, v, opt := strings.Cut(a, "="); {
 		case a == "parallel":
 			x.parallel = true
+		case a == "weak":
+			x.txn.Isolation = kv.ReadCommitted
 		case a == "external":
 			x.txn.Born = x.txn.MinTimestamp
 		case !opt:
@@ -392,6 +395,31 @@ func (s *scripted) txnOp(ctx context.Context, x *testTxn, f []string) (string, e
 			return "", err
 		}
 		return rows(r), nil
+	case "first":
+		var reqs []kv.Request
+		for _, k := range strings.Split(args[0], ",") {
+			reqs = append(reqs, &kv.ScanRequest{Start: keys.Key(k), End: keys.Key(k).Next(), Lock: lock})
+			x.anchor(keys.Key(k))
+			x.locks = append(x.locks, keys.Span{Start: keys.Key(k)})
+		}
+		b := &kv.Batch{Header: x.header(), Requests: reqs}
+		b.MaxKeys, b.CanForwardRead = limit, false
+		r, err := x.c.Send(ctx, b)
+		if err != nil {
+			return "", err
+		}
+		var out []string
+		for i, r := range r.Responses {
+			switch scan := r.(*kv.ScanResponse); {
+			case scan.Resume != nil:
+				out = append(out, string(reqs[i].Span().Start)+" left")
+			case len(scan.Rows) == 0:
+				out = append(out, string(reqs[i].Span().Start)+" none")
+			default:
+				out = append(out, fmt.Sprintf("%s=%s", string(scan.Rows[0].Key), scan.Rows[0].Value))
+			}
+		}
+		return strings.Join(out, " "), nil
 	case "put":
 		x.put(args[0], []byte(args[1]))
 		return "buffered", nil

@@ -7,6 +7,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sql/catalog"
+	"meridian/sql/opt"
 	"meridian/txn"
 )
 
@@ -160,6 +161,11 @@ func nothing() {}
 // finder is implemented by a KV that need not wait for all of several keys.
 type finder interface {
 	GetFound(ctx context.Context, ks []keys.Key, enough int, lock kv.LockStrength, wait kv.WaitPolicy) ([][]byte, error)
+}
+
+// chooser is implemented by a KV that locks the first of several keys that are free.
+type chooser interface {
+	LockFirst(ctx context.Context, ks []keys.Key, n int, lock kv.LockStrength) (values [][]byte, changed []bool, err error)
 }
 
 // firstScanner is implemented by a KV that reads the beginnings of several spans at the same time.
@@ -390,6 +396,46 @@ func (rd *reader) askMany(ks []keys.Key, lock kv.LockStrength, wait kv.WaitPolic
 
 func (rd *reader) askFound(ks []keys.Key, enough int, lock kv.LockStrength, wait kv.WaitPolicy) ([][]byte, error) {
 	return rd.askBy(ks, lock, func() ([][]byte, error) { return rd.r.kv.(finder).GetFound(rd.r.ctx, ks, enough, lock, wait) })
+}
+
+// candidates is how many rows are read at first, in addition to those that are wanted, where others may have locked them.
+const candidates = 24
+
+// chooses reports whether a statement that takes hinted rows locks the first that are free, and may pass over others.
+func (rd *reader) chooses(lock opt.Locking, hinted int64) bool {
+	_, ok := rd.r.kv.(chooser)
+	return ok && hinted > 0 && lock.Held && lock.Wait == kv.SkipLocked
+}
+
+// choose locks the first n of the keys that have a value and are free. It returns the values of those that were tried, at least one: nil where there is none, or another transaction has
+// locked it. A key that has changed since the statement began is passed over if there are enough without it, so that the statement need not begin again.
+func (rd *reader) choose(ks []keys.Key, n int, lock opt.Locking) (vs [][]byte, err error) {
+	var changed []bool
+	defer rd.holds(lock.Held)()
+	vs, err = rd.askBy(ks, lock.Strength, func() (vs [][]byte, err error) {
+		vs, changed, err = rd.r.kv.(chooser).LockFirst(rd.r.ctx, ks, n, lock.Strength)
+		return vs, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	bytes := int64(0)
+	for _, v := range vs {
+		if bytes += int64(len(v)); v != nil {
+			n--
+		}
+	}
+	for i := range vs {
+		if changed[i] && n > 0 {
+			if vs[i], err = rd.askOne(ks[i], lock.Strength, lock.Wait); err != nil {
+				return nil, err
+			}
+			if bytes += int64(len(vs[i])); vs[i] != nil {
+				n--
+			}
+		}
+	}
+	return vs, rd.hold(bytes)
 }
 
 func (rd *reader) askBy(ks []keys.Key, lock kv.LockStrength, ask func() ([][]byte, error)) (vs [][]byte, err error) {

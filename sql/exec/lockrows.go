@@ -107,6 +107,7 @@ type lockRowsIter struct {
 	store  rowStore // rows of the input whose rows are locked together
 	gone   []bool   // those of the store that are left out
 	fresh  []bool   // those that have changed
+	locked int      // how many of the store are decided: locked, or gone
 	vals   types.Row
 	row    types.Row
 	at     int
@@ -125,12 +126,20 @@ func (it *lockRowsIter) open() error {
 // hint tells how many rows will be taken: no others are locked. The input may have to give more.
 func (it *lockRowsIter) hint(rows int64) {
 	it.hinted = rows
+	if it.firstFree() {
+		rows += candidates
+	}
 	hint(it.in, rows)
+}
+
+// firstFree reports whether the rows that are locked are the first of several that are free.
+func (it *lockRowsIter) firstFree() bool {
+	return len(it.o.tables) == 1 && it.chooses(it.o.tables[0].locking, it.hinted)
 }
 
 func (it *lockRowsIter) reset() {
 	it.store.reset(it.r.budget)
-	it.gone, it.fresh, it.at = it.gone[:0], it.fresh[:0], 0
+	it.gone, it.fresh, it.at, it.locked = it.gone[:0], it.fresh[:0], 0, 0
 	clear(it.vals)
 }
 
@@ -142,7 +151,7 @@ func (it *lockRowsIter) close() {
 
 func (it *lockRowsIter) next() (types.Row, error) {
 	for {
-		for it.at < len(it.store.rows) {
+		for it.at < it.locked {
 			i := it.at
 			it.at++
 			if it.gone[i] {
@@ -164,10 +173,18 @@ func (it *lockRowsIter) next() (types.Row, error) {
 		if err := it.r.tick(); err != nil {
 			return nil, err
 		}
-		if it.ended {
+		var err error
+		switch {
+		case it.locked < len(it.store.rows) && it.firstFree():
+			err = it.lockFirst()
+		case it.locked < len(it.store.rows):
+			err = it.lockNext()
+		case !it.ended:
+			err = it.fill()
+		default:
 			return nil, nil
 		}
-		if err := it.fill(); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -198,14 +215,25 @@ func (it *lockRowsIter) again(row types.Row) (bool, error) {
 	return true, nil
 }
 
-// fill takes the next rows of the input, and locks theirs.
+// wanted is how many more rows the consumer will take, at least one; zero: all.
+func (it *lockRowsIter) wanted() int {
+	if it.hinted <= 0 {
+		return 0
+	}
+	return int(max(it.hinted-it.sent, 1))
+}
+
+// fill takes the next rows of the input.
 func (it *lockRowsIter) fill() error {
 	it.reset()
-	size := int64(it.size)
-	if it.hinted > 0 {
-		size = min(size, max(it.hinted-it.sent, 1))
+	size := it.size
+	if n := it.wanted(); n > 0 && !it.firstFree() {
+		size = min(size, n)
+	} else if n > 0 && size == firstPage {
+		size = min(size, n+candidates)
 	}
-	for int64(len(it.store.rows)) < size {
+	it.size = grow(it.size, lookupBatch)
+	for len(it.store.rows) < size {
 		row, err := it.in.next()
 		if err != nil {
 			return err
@@ -218,51 +246,102 @@ func (it *lockRowsIter) fill() error {
 			return err
 		}
 	}
-	it.size = grow(it.size, lookupBatch)
-	it.gone, it.fresh = slices.Grow(it.gone, len(it.store.rows))[:len(it.store.rows)], slices.Grow(it.fresh, len(it.store.rows))[:len(it.store.rows)]
+	n := len(it.store.rows)
+	it.gone, it.fresh = slices.Grow(it.gone[:0], n)[:n], slices.Grow(it.fresh[:0], n)[:n]
 	clear(it.gone)
 	clear(it.fresh)
 	it.letGo()
+	return nil
+}
+
+// lockNext locks the next rows of the store, no more than are wanted.
+func (it *lockRowsIter) lockNext() error {
+	from := it.locked
+	it.locked = len(it.store.rows)
+	if n := it.wanted(); n > 0 {
+		it.locked = min(it.locked, from+n)
+	}
 	// Tables that are locked in the same way are locked at the same time, except that a row of which one table's part is skipped locks none of the next.
-	for from := 0; from < len(it.o.tables); {
-		to := from + 1
-		for lock := it.o.tables[from].locking; to < len(it.o.tables) && lock.Wait != kv.SkipLocked && it.o.tables[to].locking == lock; {
+	for t := 0; t < len(it.o.tables); {
+		to := t + 1
+		for lock := it.o.tables[t].locking; to < len(it.o.tables) && lock.Wait != kv.SkipLocked && it.o.tables[to].locking == lock; {
 			to++
 		}
-		if err := it.lock(it.o.tables[from:to]); err != nil {
+		if err := it.lock(it.o.tables[t:to], from); err != nil {
 			return err
 		}
-		from = to
+		t = to
 	}
 	return nil
+}
+
+// lockFirst locks the first rows of the store that are free, as many as are wanted.
+func (it *lockRowsIter) lockFirst() error {
+	t := &it.o.tables[0]
+	var ks []keys.Key
+	seen := make(map[string]bool)
+	for i := it.locked; i < len(it.store.rows); i++ {
+		k, err := it.keyOf(t, it.store.rows[i])
+		if err != nil {
+			return err
+		}
+		if k == nil || seen[string(k)] {
+			break // nothing to lock, or what another row may have locked by then
+		}
+		seen[string(k)] = true
+		ks = append(ks, k)
+	}
+	if len(ks) < 2 {
+		return it.lockNext()
+	}
+	vs, err := it.choose(ks, it.wanted(), t.locking)
+	if err != nil {
+		return err
+	}
+	for j, v := range vs {
+		i := it.locked
+		it.locked++
+		if it.gone[i] = v == nil; v == nil {
+			continue
+		}
+		if err := it.refresh(t, ks[j], v, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keyOf is the key of a table's row in a row of the input, nil if an outer join has found none.
+func (it *lockRowsIter) keyOf(t *lockedTable, row types.Row) (keys.Key, error) {
+	it.vals = it.vals[:0]
+	for _, s := range t.key {
+		if row[s].IsNull() {
+			return nil, nil
+		}
+		it.vals = append(it.vals, row[s])
+	}
+	return t.index.appendPrefix(nil, it.vals)
 }
 
 // lockOf says which row of the store a lock is for, and by which table.
 type lockOf struct{ row, table, key int }
 
-// lock locks the rows of some tables.
-func (it *lockRowsIter) lock(tables []lockedTable) error {
+// lock locks the parts of some tables of the store's rows that are decided on, from the one given on.
+func (it *lockRowsIter) lock(tables []lockedTable, from int) error {
 	var ks []keys.Key
 	var of []lockOf
 	seen := make(map[string]int)
-	for i, row := range it.store.rows {
+	for i := from; i < it.locked; i++ {
 		if it.gone[i] {
 			continue
 		}
 		for j := range tables {
-			t := &tables[j]
-			it.vals = it.vals[:0]
-			null := false
-			for _, s := range t.key {
-				null = null || row[s].IsNull()
-				it.vals = append(it.vals, row[s])
-			}
-			if null {
-				continue // an outer join has found no row
-			}
-			k, err := t.index.appendPrefix(nil, it.vals)
+			k, err := it.keyOf(&tables[j], it.store.rows[i])
 			if err != nil {
 				return err
+			}
+			if k == nil {
+				continue
 			}
 			n, ok := seen[string(k)]
 			if !ok {

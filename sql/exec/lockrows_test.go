@@ -41,9 +41,51 @@ func (f *lockKV) GetMany(ctx context.Context, ks []keys.Key, lock kv.LockStrengt
 	return vs, err
 }
 
+// lockFixture has rows k = 0 to 199 with a = 1000-k and b = k%2, and a statement that locks the ones of b = 1 in the order of a.
+type lockFixture struct {
+	*fixture
+	key         func(k int) string
+	match, drop []byte // versions of a row that the statement wants, and not
+	build       func(count, offset int64, wait kv.WaitPolicy) *opt.LimitNode
+	ids         func(ks []string) string
+}
+
 // A row that has changed when it is locked is tested again, and its columns are computed again; rows are locked in the order of the sort, and no more of
 // them than the limit lets through.
 func TestLockRows(t *testing.T) {
+	f := newLockFixture(t)
+	key, match, drop := f.key, f.match, f.drop
+	for _, c := range []struct {
+		count, offset int64
+		newer         map[string][]byte
+		rows, locks   string
+	}{
+		{2, 0, nil, "[199 801 1 801] [197 803 1 803]", "[199 197]"},
+		{1, 2, nil, "[195 805 1 805]", "[199 197 195]"},
+		{0, 0, nil, "", "[]"},
+		{2, 0, map[string][]byte{key(199): nil}, "[197 803 1 803] [195 805 1 805]", "[197 195]"},
+		{2, 0, map[string][]byte{key(197): drop, key(195): match}, "[199 801 1 801] [195 7 1 7]", "[199 197 195]"},
+	} {
+		store := &lockKV{fakeKV: f.kv, newer: c.newer}
+		f.over = store
+		rows, _, err := f.runProgram(f.program(f.build(c.count, c.offset, kv.Block)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for i, r := range rows {
+			if i > 0 {
+				got += " "
+			}
+			got += fmt.Sprint([]int64{r[0].Int(), r[1].Int(), r[2].Int(), r[3].Int()})
+		}
+		if l := f.ids(store.locks); got != c.rows || l != c.locks {
+			t.Errorf("LIMIT %d OFFSET %d: rows %s, locks %s; want %s, %s", c.count, c.offset, got, l, c.rows, c.locks)
+		}
+	}
+}
+
+func newLockFixture(t *testing.T) *lockFixture {
 	f := newFixture(t)
 	tab := f.table(100, "t", "kab", 1)
 	for k := range 200 {
@@ -72,7 +114,7 @@ func TestLockRows(t *testing.T) {
 	delete(f.kv.visible, key(1001))
 	f.kv.stale = true
 
-	build := func(count, offset int64) *opt.LimitNode {
+	build := func(count, offset int64, wait kv.WaitPolicy) *opt.LimitNode {
 		scan := f.scan(tab)
 		cond := cmp(scalar.EQ, f.ref(scan.Cols[2]), num(1))
 		scan.Filter = []scalar.Expr{cond}
@@ -83,46 +125,103 @@ func TestLockRows(t *testing.T) {
 		sort := &opt.SortNode{Input: p, By: []opt.OrderColumn{{Col: scan.Cols[1]}}}
 		sort.Cols = p.Cols
 		n := &opt.LockNode{Input: sort, Tables: []opt.LockedTable{{Table: tab, KeyCols: scan.Cols[:1], Cols: scan.Cols, Ordinals: []int{0, 1, 2},
-			Locking: opt.Locking{Strength: kv.Exclusive}}}, Steps: []opt.LockStep{{Filter: []scalar.Expr{cond}}, {Items: []opt.ProjectItem{item}}}}
+			Locking: opt.Locking{Strength: kv.Exclusive, Wait: wait, Held: true}}}, Steps: []opt.LockStep{{Filter: []scalar.Expr{cond}}, {Items: []opt.ProjectItem{item}}}}
 		n.Cols = p.Cols
 		l := &opt.LimitNode{Input: n, Count: num(count), Offset: num(offset)}
 		l.Cols = p.Cols
 		return l
 	}
+	ids := func(ks []string) string {
+		var out []int64
+		row := make(types.Row, 3)
+		for _, k := range ks {
+			if err := dec.decode(keys.Key(k), f.kv.visible[k], row); err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, row[0].Int())
+		}
+		return fmt.Sprint(out)
+	}
+	return &lockFixture{f, key, match, drop, build, ids}
+}
+
+// choosingKV locks the first of several rows that are free. Rows have another transaction's lock, or have changed since the statement began.
+type choosingKV struct {
+	*lockKV
+	changed  map[string]bool
+	requests int
+}
+
+func (f *choosingKV) GetMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) ([][]byte, error) {
+	if lock != kv.NoLock {
+		f.requests++
+	}
+	return f.lockKV.GetMany(ctx, ks, lock, wait)
+}
+
+func (f *choosingKV) Get(ctx context.Context, key keys.Key, lock kv.LockStrength, wait kv.WaitPolicy) ([]byte, error) {
+	vs, err := f.GetMany(ctx, []keys.Key{key}, lock, wait)
+	return vs[0], err
+}
+
+func (f *choosingKV) LockFirst(ctx context.Context, ks []keys.Key, n int, lock kv.LockStrength) (values [][]byte, changed []bool, err error) {
+	f.requests++
+	for _, k := range ks {
+		late := f.changed[string(k)]
+		var v []byte
+		if !late {
+			vs, err := f.lockKV.GetMany(ctx, []keys.Key{k}, lock, kv.SkipLocked)
+			if err != nil {
+				return nil, nil, err
+			}
+			v = vs[0]
+		}
+		values, changed = append(values, v), append(changed, late)
+		if v != nil {
+			if n--; n == 0 {
+				break
+			}
+		}
+	}
+	return values, changed, nil
+}
+
+// With SKIP LOCKED and LIMIT, the ranges choose the rows that are free: a request has many, and locks no more than are wanted.
+func TestLockFirstFree(t *testing.T) {
+	f := newLockFixture(t)
+	others := func(n int) map[string][]byte {
+		m := make(map[string][]byte)
+		for i := range n {
+			m[f.key(199-2*i)] = nil
+		}
+		return m
+	}
 	for _, c := range []struct {
 		count, offset int64
 		newer         map[string][]byte
-		rows, locks   string
+		changed       map[string]bool
+		locks         string
+		requests      int
 	}{
-		{2, 0, nil, "[199 801 1 801] [197 803 1 803]", "[199 197]"},
-		{1, 2, nil, "[195 805 1 805]", "[199 197 195]"},
-		{0, 0, nil, "", "[]"},
-		{2, 0, map[string][]byte{key(199): nil}, "[197 803 1 803] [195 805 1 805]", "[197 195]"},
-		{2, 0, map[string][]byte{key(197): drop, key(195): match}, "[199 801 1 801] [195 7 1 7]", "[199 197 195]"},
+		{1, 0, nil, nil, "[199]", 1},
+		{2, 1, nil, nil, "[199 197 195]", 1},
+		{1, 0, others(20), nil, "[159]", 1},
+		{2, 0, others(60), nil, "[79 77]", 2},
+		{3, 0, others(98), nil, "[3 1]", 2},
+		{1, 0, others(100), nil, "[]", 2},
+		// Rows that have changed are passed over, and locked nevertheless where there are too few others.
+		{1, 0, nil, map[string]bool{f.key(199): true}, "[197]", 1},
+		{1, 0, others(99), map[string]bool{f.key(1): true}, "[1]", 3},
+		{2, 0, others(98), map[string]bool{f.key(1): true}, "[3 1]", 3},
 	} {
-		store := &lockKV{fakeKV: f.kv, newer: c.newer}
+		store := &choosingKV{lockKV: &lockKV{fakeKV: f.kv, newer: c.newer}, changed: c.changed}
 		f.over = store
-		rows, _, err := f.runProgram(f.program(build(c.count, c.offset)))
+		rows, _, err := f.runProgram(f.program(f.build(c.count, c.offset, kv.SkipLocked)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := ""
-		for i, r := range rows {
-			if i > 0 {
-				got += " "
-			}
-			got += fmt.Sprint([]int64{r[0].Int(), r[1].Int(), r[2].Int(), r[3].Int()})
-		}
-		var locked []int64
-		out := make(types.Row, 3)
-		for _, k := range store.locks {
-			if err := dec.decode(keys.Key(k), f.kv.visible[k], out); err != nil {
-				t.Fatal(err)
-			}
-			locked = append(locked, out[0].Int())
-		}
-		if l := fmt.Sprint(locked); got != c.rows || l != c.locks {
-			t.Errorf("LIMIT %d OFFSET %d: rows %s, locks %s; want %s, %s", c.count, c.offset, got, l, c.rows, c.locks)
+		if l := f.ids(store.locks); l != c.locks || store.requests != c.requests || len(rows) != max(0, len(store.locks)-int(c.offset)) {
+			t.Errorf("LIMIT %d OFFSET %d, %d locked: %d rows, locks %s in %d requests; want %s in %d", c.count, c.offset, len(c.newer), len(rows), l, store.requests, c.locks, c.requests)
 		}
 	}
 }

@@ -86,6 +86,9 @@ func (it *indexJoinIter) open() error {
 // hint tells how many rows will be taken; the first batch asks the input for as many.
 func (it *indexJoinIter) hint(rows int64) {
 	it.hinted = rows
+	if it.chooses(it.o.node.Locking, rows) {
+		rows += candidates
+	}
 	hint(it.in, rows)
 }
 
@@ -134,13 +137,26 @@ func (it *indexJoinIter) next() (types.Row, error) {
 				return nil, err
 			}
 		}
-		if it.ended {
+		var err error
+		switch {
+		case len(it.values) < len(it.ks):
+			err = it.lockFirst()
+		case it.ended:
 			return nil, nil
+		default:
+			err = it.fill()
 		}
-		if err := it.fill(); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
+}
+
+// lockFirst locks the next rows that are free, as many as will be taken.
+func (it *indexJoinIter) lockFirst() error {
+	vs, err := it.choose(slices.Clone(it.ks[len(it.values):]), int(max(it.hinted-it.sent, 1)), it.o.node.Locking)
+	it.values = append(it.values, vs...)
+	return err
 }
 
 func (it *indexJoinIter) fill() error {
@@ -149,8 +165,11 @@ func (it *indexJoinIter) fill() error {
 		it.arrivals.letGo()
 	}
 	size := it.size
-	if it.hinted > 0 && it.o.node.Locking.Held {
-		size = int(min(int64(size), max(it.hinted-it.sent, 1))) // others than those that are taken are not locked
+	choose := it.chooses(it.o.node.Locking, it.hinted)
+	if want := max(it.hinted-it.sent, 1); choose {
+		size = max(size, int(min(want+candidates, lookupBatch)))
+	} else if it.hinted > 0 && it.o.node.Locking.Held {
+		size = int(min(int64(size), want)) // others than those that are taken are not locked
 	}
 	for len(it.ks) < size {
 		row, err := it.in.next()
@@ -179,6 +198,10 @@ func (it *indexJoinIter) fill() error {
 	}
 	if it.arrivals != nil && len(it.arrivals.rows) > 0 {
 		return it.complete()
+	}
+	if choose {
+		it.letGo()
+		return nil
 	}
 	var err error
 	lock := it.o.node.Locking

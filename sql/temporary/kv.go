@@ -36,6 +36,15 @@ func (t *KV) GetMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, w
 	return t.many(ks, func(ks []keys.Key) ([][]byte, error) { return t.Txn.GetMany(ctx, ks, lock, wait) })
 }
 
+// LockFirst is txn.Txn.LockFirst.
+func (t *KV) LockFirst(ctx context.Context, ks []keys.Key, n int, lock kv.LockStrength) (values [][]byte, changed []bool, err error) {
+	if len(ks) == 0 || !local(ks[0]) {
+		return t.Txn.LockFirst(ctx, ks, n, lock)
+	}
+	values, err = t.GetMany(ctx, ks[:min(n, len(ks))], lock, kv.SkipLocked)
+	return values, make([]bool, len(values)), err
+}
+
 // CheckMany is txn.Txn.CheckMany.
 func (t *KV) CheckMany(ctx context.Context, ks []keys.Key) ([][]byte, error) {
 	return t.many(ks, func(ks []keys.Key) ([][]byte, error) { return t.Txn.CheckMany(ctx, ks) })
