@@ -65,9 +65,9 @@ func (b *builder) coerce(e scalar.Expr, to *types.T, c types.CastContext, at any
 		raise(b.locate(err, at))
 	}
 	if cast, ok := n.(*scalar.Cast); ok {
-		if k, ok := cast.Arg.(*scalar.Const); ok && k.T.Kind == types.KindUnknown && to.IsReg() && b.home == nil {
+		if k, ok := cast.Arg.(*scalar.Const); ok && k.T.Kind == types.KindUnknown && b.home == nil {
 			cast.At = b.literalPos(k)
-			if b.Names != nil && to.Kind != types.KindOID {
+			if b.Names != nil && to.IsReg() && to.Kind != types.KindOID {
 				// The name may be that of another object when the statement runs: the cast stays.
 				if _, err := b.Names.ParseReg(to, k.Value.Str()); err != nil {
 					var se *sqlstate.Error

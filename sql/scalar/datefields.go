@@ -155,6 +155,10 @@ func extractStamp(unit string, local, utc int64, off int, t *types.T) (types.Dat
 	u := normUnit(unit)
 	if types.IsInfinite(local) {
 		switch u {
+		case "hour", "minute", "second", "milliseconds", "microseconds":
+			if t.Kind == types.KindDate {
+				return types.Null, unknownUnit(unit, t)
+			}
 		case "year", "decade", "century", "millennium", "epoch", "isoyear", "julian":
 			if local > 0 {
 				return types.NewDecimal(types.DecimalInf()), nil
@@ -368,6 +372,9 @@ func dateBin(_ *Context, a []types.Datum) (types.Datum, error) {
 		return types.Null, sqlstate.New(sqlstate.DatetimeOverflow, "stride must be greater than zero")
 	}
 	diff := a[1].Micros() - a[2].Micros()
+	if (diff > 0) != (a[1].Micros() > a[2].Micros()) && diff != 0 {
+		return types.Null, intervalRange()
+	}
 	d := diff - diff%stride
 	if diff < 0 && diff%stride != 0 {
 		d -= stride

@@ -99,7 +99,8 @@ func scaleInterval(a types.Datum, mul, div float64) (types.Datum, error) {
 	scale := func(v float64) float64 { return v * mul / div }
 	fm := scale(float64(months))
 	fd := scale(float64(days))
-	if math.IsNaN(fm) || math.Abs(fm) > math.MaxInt32 || math.Abs(fd) > math.MaxInt32 {
+	beyond := func(f float64) bool { return !(f >= math.MinInt32 && f <= math.MaxInt32) }
+	if beyond(fm) || beyond(fd) {
 		return types.Null, intervalRange()
 	}
 	m, d := math.Trunc(fm), math.Trunc(fd)
@@ -112,7 +113,7 @@ func scaleInterval(a types.Datum, mul, div float64) (types.Datum, error) {
 	}
 	d += math.Trunc(monthDays)
 	us := math.RoundToEven(scale(float64(micros)) + secs*1e6)
-	if math.Abs(us) > 9.2e18 || math.Abs(d) > math.MaxInt32 {
+	if !(us >= math.MinInt64 && us < -math.MinInt64) || beyond(d) {
 		return types.Null, intervalRange()
 	}
 	return types.NewInterval(int32(m), int32(d), int64(us)), nil
@@ -195,8 +196,8 @@ func justifyInterval(d types.Datum) (types.Datum, error) {
 
 // age is the calendar difference of two wall clocks.
 func age(a, b int64) (types.Datum, error) {
-	if types.IsInfinite(a) || types.IsInfinite(b) {
-		return types.Null, timestampRange()
+	if a == types.NegInfinityNum || b == types.NegInfinityNum {
+		return types.Null, timestampRange() // infinity is counted as what it is held as, in the year 294277, as in PostgreSQL 15
 	}
 	neg := a < b
 	if neg {
@@ -227,22 +228,39 @@ func age(a, b int64) (types.Datum, error) {
 	return types.NewInterval(total, int32(days), us), nil
 }
 
-func zoneByName(name string) (*time.Location, error) {
-	loc, ok := types.LoadZone(name)
+// zoneByName finds a zone as AT TIME ZONE does.
+func zoneByName(name string) (types.Zone, error) {
+	z, ok := types.ZoneByName(name)
 	if !ok {
-		return nil, sqlstate.New(sqlstate.InvalidParameterValue, "time zone %q not recognized", types.Raw(name))
+		return z, sqlstate.New(sqlstate.InvalidParameterValue, "time zone %q not recognized", types.Raw(name))
 	}
-	return loc, nil
+	return z, nil
 }
 
-// posixZone is zoneByName where a bare offset is read as POSIX does, west of Greenwich: in AT TIME ZONE.
-func posixZone(name string) (*time.Location, error) {
-	loc, err := zoneByName(name)
-	if n := strings.TrimSpace(name); err == nil && n != "" && (n[0] == '+' || n[0] == '-' || n[0] >= '0' && n[0] <= '9') {
-		_, east := time.Unix(0, 0).In(loc).Zone()
-		return types.FixedZone(-east), nil
+// saneZone is zoneByName for make_timestamptz, where an offset is east of Greenwich.
+func saneZone(name string) (types.Zone, error) {
+	if name != "" && name[0] >= '0' && name[0] <= '9' {
+		return types.Zone{}, sqlstate.New(sqlstate.InvalidParameterValue, "invalid input syntax for type numeric time zone: %q", types.Raw(name)).
+			WithHint(`Numeric time zones must have "-" or "+" as first character.`)
 	}
-	return loc, err
+	z, ok, valid := types.SaneZone(name)
+	switch {
+	case !valid:
+		return z, sqlstate.New(sqlstate.InvalidParameterValue, "numeric time zone %q out of range", types.Raw(name))
+	case !ok:
+		return zoneByName(name)
+	}
+	return z, nil
+}
+
+// zoneInterval is an offset from UTC given as an interval, in microseconds.
+func zoneInterval(ctx *Context, d types.Datum) (int64, error) {
+	months, days, us := d.Interval()
+	if months != 0 || days != 0 {
+		return 0, sqlstate.New(sqlstate.InvalidParameterValue, "interval time zone %q must not include months or days",
+			types.Raw(types.FormatText(d, types.IntervalType, ctx.style())))
+	}
+	return us / types.SecondMicros * types.SecondMicros, nil
 }
 
 func offsetOf(utc int64, loc *time.Location) int {
@@ -471,33 +489,34 @@ func addDateFields(r *Registry) {
 		}
 		return stampOf(v)
 	})
-	truncZoned := func(unit string, utc int64, loc *time.Location) (types.Datum, error) {
+	truncZoned := func(unit string, utc int64, z types.Zone) (types.Datum, error) {
 		if types.IsInfinite(utc) {
 			return types.NewTimestamp(utc), nil
 		}
-		switch normUnit(unit) {
-		case "microseconds", "milliseconds", "second":
-			v, err := truncStamp(unit, utc, types.TimestampTZ)
-			return types.NewTimestamp(v), err
-		}
-		v, err := truncStamp(unit, types.LocalMicros(utc, loc), types.TimestampTZ)
+		local := z.Local(utc)
+		v, err := truncStamp(unit, local, types.TimestampTZ)
 		if err != nil {
 			return types.Null, err
 		}
-		return stampOf(types.UTCMicros(v, loc))
+		switch normUnit(unit) {
+		case "microseconds", "milliseconds", "second", "minute", "hour":
+			// The offset stays: a clock that is put back shows an hour twice.
+			return stampOf(utc - (local - v))
+		}
+		return stampOf(z.UTC(v))
 	}
 	r.Func2("date_trunc(text, timestamptz) timestamptz", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
-		return truncZoned(a.Str(), b.Micros(), types.LocationOrUTC(ctx.TextEnv().Location))
+		return truncZoned(a.Str(), b.Micros(), types.ZoneOf(ctx.TextEnv().Location))
 	}).Stable()
 	r.Func("date_trunc(text, timestamptz, text) timestamptz", func(_ *Context, a []types.Datum) (types.Datum, error) {
 		if types.IsInfinite(a[1].Micros()) {
 			return a[1], nil
 		}
-		loc, err := posixZone(a[2].Str())
+		z, err := zoneByName(a[2].Str())
 		if err != nil {
 			return types.Null, err
 		}
-		return truncZoned(a[0].Str(), a[1].Micros(), loc)
+		return truncZoned(a[0].Str(), a[1].Micros(), z)
 	}).Stable()
 	r.Func2("date_trunc(text, interval) interval", func(_ *Context, a, b types.Datum) (types.Datum, error) { return truncInterval(a.Str(), b) })
 	r.Func("date_bin(interval, timestamp, timestamp) timestamp", dateBin)
@@ -539,39 +558,51 @@ func addAges(r *Registry) {
 // addTimeZones adds AT TIME ZONE, which is timezone(zone, value), and OVERLAPS.
 func addTimeZones(r *Registry) {
 	r.Func2("timezone(text, timestamptz) timestamp", func(_ *Context, a, b types.Datum) (types.Datum, error) {
-		loc, err := posixZone(a.Str())
+		if types.IsInfinite(b.Micros()) {
+			return b, nil
+		}
+		z, err := zoneByName(a.Str())
 		if err != nil {
 			return types.Null, err
 		}
-		return types.NewTimestamp(types.LocalMicros(b.Micros(), loc)), nil
+		return stampOf(z.Local(b.Micros()))
 	})
 	r.Func2("timezone(text, timestamp) timestamptz", func(_ *Context, a, b types.Datum) (types.Datum, error) {
-		loc, err := posixZone(a.Str())
+		if types.IsInfinite(b.Micros()) {
+			return b, nil
+		}
+		z, err := zoneByName(a.Str())
 		if err != nil {
 			return types.Null, err
 		}
-		return types.NewTimestamp(types.UTCMicros(b.Micros(), loc)), nil
+		return stampOf(z.UTC(b.Micros()))
 	})
 	r.Func2("timezone(text, timetz) timetz", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
-		loc, err := posixZone(a.Str())
+		z, err := zoneByName(a.Str())
 		if err != nil {
 			return types.Null, err
 		}
-		off := offsetOf(types.MicrosFromTime(ctx.TxnTime), loc)
+		off := z.OffsetAt(types.MicrosFromTime(ctx.TxnTime))
 		_, us := types.SplitMicros(b.Micros() + int64(off-int(b.Zone()))*types.SecondMicros)
 		return types.NewTimeTZ(us, int32(off)), nil
 	}).Stable()
 	byInterval := func(sign int64) eval2 {
-		return func(_ *Context, a, b types.Datum) (types.Datum, error) {
-			_, _, us := a.Interval()
+		return func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 			if types.IsInfinite(b.Micros()) {
 				return b, nil
+			}
+			us, err := zoneInterval(ctx, a)
+			if err != nil {
+				return types.Null, err
 			}
 			return stampOf(b.Micros() + sign*us)
 		}
 	}
-	r.Func2("timezone(interval, timetz) timetz", func(_ *Context, a, b types.Datum) (types.Datum, error) {
-		_, _, us := a.Interval()
+	r.Func2("timezone(interval, timetz) timetz", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
+		us, err := zoneInterval(ctx, a)
+		if err != nil {
+			return types.Null, err
+		}
 		off := us / types.SecondMicros
 		_, t := types.SplitMicros(b.Micros() + (off-int64(b.Zone()))*types.SecondMicros)
 		return types.NewTimeTZ(t, int32(off)), nil
@@ -630,11 +661,12 @@ func addMakers(r *Registry) {
 		if y < 0 {
 			yy = y + 1
 		}
-		if shown && y < 0 && (m < 1 || m > 12 || d < 1) {
-			return 0, sqlstate.New(sqlstate.DatetimeOverflow, "date field value out of range: %d-%02d-%02d", y, m, d)
+		named := yy
+		if shown {
+			named = y
 		}
 		if y == 0 || m < 1 || m > 12 || d < 1 || d > int64(types.DaysInMonth(int(yy), int(m))) {
-			return 0, sqlstate.New(sqlstate.DatetimeOverflow, "date field value out of range: %d-%02d-%02d", yy, m, d)
+			return 0, sqlstate.New(sqlstate.DatetimeOverflow, "date field value out of range: %d-%02d-%02d", named, m, d)
 		}
 		if yy > 5874897 || yy < -4713 {
 			return 0, sqlstate.New(sqlstate.DatetimeOverflow, "date out of range: %d-%02d-%02d", yy, m, d)
@@ -643,7 +675,10 @@ func addMakers(r *Registry) {
 	}
 	makeTime := func(h, m int64, s float64) (int64, error) {
 		if h < 0 || h > 24 || m < 0 || m > 59 || !(s >= 0) || s > 60 || h == 24 && (m > 0 || s > 0) {
-			secs := string(types.AppendText(nil, types.NewFloat(s), types.Float8, nil))
+			secs := strconv.FormatFloat(s, 'g', 6, 64)
+			if math.IsInf(s, 0) {
+				secs = string(types.AppendText(nil, types.NewFloat(s), types.Float8, nil))
+			}
 			if len(secs) == 1 {
 				secs = "0" + secs
 			}
@@ -657,7 +692,18 @@ func addMakers(r *Registry) {
 			return 0, err
 		}
 		t, err := makeTime(a[3].Int(), a[4].Int(), a[5].Float())
-		return d*types.DayMicros + t, err
+		if err != nil {
+			return 0, err
+		}
+		if d > 110000000 || d < -3000000 || types.CheckTimestamp(d*types.DayMicros+t) != nil {
+			secs := strconv.FormatFloat(a[5].Float(), 'g', 6, 64)
+			if len(secs) == 1 {
+				secs = "0" + secs
+			}
+			return 0, sqlstate.New(sqlstate.DatetimeOverflow, "timestamp out of range: %d-%02d-%02d %d:%02d:%s", a[0].Int(), a[1].Int(), a[2].Int(),
+				a[3].Int(), a[4].Int(), secs)
+		}
+		return d*types.DayMicros + t, nil
 	}
 	r.Func("make_date(int4, int4, int4) date", func(_ *Context, a []types.Datum) (types.Datum, error) {
 		d, err := makeDate(a[0].Int(), a[1].Int(), a[2].Int(), false)
@@ -686,11 +732,11 @@ func addMakers(r *Registry) {
 		if err != nil {
 			return types.Null, err
 		}
-		loc, err := zoneByName(a[6].Str())
+		z, err := saneZone(a[6].Str())
 		if err != nil {
 			return types.Null, err
 		}
-		return stampOf(types.UTCMicros(v, loc))
+		return stampOf(z.UTC(v))
 	}).Stable()
 	parts := []string{"int4", "int4", "int4", "int4", "int4", "int4", "float8"}
 	for n := 0; n <= len(parts); n++ {
@@ -705,10 +751,16 @@ func addMakers(r *Registry) {
 				}
 			}
 			months, days := v[0]*12+v[1], v[2]*7+v[3]
-			us := v[4]*types.HourMicros + v[5]*types.MinuteMicros + int64(math.RoundToEven(secs*1e6))
-			if math.IsNaN(secs) || math.Abs(secs) > 9.2e12 || months != int64(int32(months)) || days != int64(int32(days)) {
+			us := v[4]*types.HourMicros + v[5]*types.MinuteMicros
+			frac := math.RoundToEven(secs * 1e6)
+			if !(frac >= math.MinInt64 && frac < -math.MinInt64) || months != int64(int32(months)) || days != int64(int32(days)) {
 				return types.Null, intervalRange()
 			}
+			sum := us + int64(frac)
+			if (sum > us) != (frac > 0) && frac != 0 {
+				return types.Null, intervalRange()
+			}
+			us = sum
 			return types.NewInterval(int32(months), int32(days), us), nil
 		})
 	}

@@ -42,7 +42,7 @@
 // # The registry
 //
 // One table that does not change once it is made, from signatures written as text: "lower(text) text". Each file adds one
-// subject: arithmetic.go, decimal.go, strings.go, like.go, regex.go, datetime.go, tochar.go, json.go, jsonb.go, array.go,
+// subject: arithmetic.go, decimal.go, strings.go, like.go, regex.go, datetime.go, datetemplate.go, tochar.go, json.go, jsonb.go, array.go,
 // aggregate.go. This package knows types and their values. Package system adds the functions that need the session or the catalogue; the
 // Environment here has only the methods that casts and random() need. This package reads no clock and draws no random numbers by itself.
 //

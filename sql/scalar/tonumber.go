@@ -292,7 +292,7 @@ func (f *numFormat) layout(digits, frac string, neg, overflow bool) string {
 		case "TH", "th":
 			n, _ := strconv.ParseInt(digits, 10, 64)
 			if !neg && !f.point {
-				b.WriteString(ordinal(n, it == "TH"))
+				b.WriteString(ordinal(strconv.FormatInt(n, 10), it == "TH"))
 			}
 		default:
 			b.WriteString(it[1:])

@@ -24,9 +24,9 @@ func CastIsStable(from, to *T) bool {
 	switch {
 	case from.IsString() || f == KindUnknown:
 		if to.Kind == KindArray {
-			return dated(to.Elem.Kind) || to.Elem.IsReg() && to.Elem.Kind != KindOID
+			return dated(to.Elem.Kind) || to.Elem.Kind == KindInterval || to.Elem.IsReg() && to.Elem.Kind != KindOID
 		}
-		return dated(t) || to.IsReg() && t != KindOID
+		return dated(t) || t == KindInterval || to.IsReg() && t != KindOID
 	case to.IsString():
 		if f == KindArray {
 			return styled(from.Elem.Kind) || from.Elem.IsReg()

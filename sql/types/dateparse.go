@@ -4,57 +4,70 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"meridian/sql/sqlstate"
 )
 
-// stamp has the fields of the text of a date or time.
-type stamp struct {
-	special          string // now, today, tomorrow, yesterday, epoch, infinity, -infinity
-	hasDate, hasTime bool
-	year, month, day int // astronomical year
-	micros           int64
-	hasZone          bool
-	offset           int            // seconds east, if loc is nil
-	loc              *time.Location // a named zone
-}
+// wordKind is what a word in the text of a date or time says.
+type wordKind byte
 
-// dateWord kinds.
+const (
+	wordUnknown wordKind = iota
+	wordSpecial          // now, today, epoch and so on
+	wordMonth
+	wordWeekday
+	wordSummer // dst, which puts the clock of a zone forward
+	wordIgnored
+	wordHalf // am, pm
+	wordEra  // ad, bc
+	wordUnit // y, m, d and so on, before a number
+	wordTime // t, before a time
+)
+
+// dateWord is a word; value is the number of a month, the unit as a letter, 1 for pm and bc.
 type dateWord struct {
-	kind  byte // m month, w weekday, z zone, s special, a am, p pm, b BC, A AD, t ISO separator, j julian
+	kind  wordKind
 	value int
 }
 
-func lookupDateWord(w string) (dateWord, bool) {
+// lookupDateWord knows the words in small letters, other than abbreviations of zones.
+func lookupDateWord(w string) dateWord {
 	switch w {
-	case "now", "today", "tomorrow", "yesterday", "epoch", "infinity", "allballs":
-		return dateWord{'s', 0}, true
-	case "am":
-		return dateWord{'a', 0}, true
-	case "pm":
-		return dateWord{'p', 0}, true
-	case "bc":
-		return dateWord{'b', 0}, true
-	case "ad":
-		return dateWord{'A', 0}, true
+	case "now", "today", "tomorrow", "yesterday", "epoch", "infinity", "-infinity", "allballs":
+		return dateWord{kind: wordSpecial}
+	case "am", "ad":
+		return dateWord{kind: choose(w == "am", wordHalf, wordEra)}
+	case "pm", "bc":
+		return dateWord{kind: choose(w == "pm", wordHalf, wordEra), value: 1}
+	case "at", "on":
+		return dateWord{kind: wordIgnored}
+	case "dst":
+		return dateWord{kind: wordSummer}
 	case "t":
-		return dateWord{'t', 0}, true
-	case "at", "on", "of":
-		return dateWord{'i', 0}, true
-	}
-	if m := monthByName(w); m > 0 {
-		return dateWord{'m', m}, true
-	}
-	switch w {
+		return dateWord{kind: wordTime, value: 't'}
+	case "y", "m", "d", "h", "s", "j":
+		return dateWord{kind: wordUnit, value: int(w[0])}
+	case "mm":
+		return dateWord{kind: wordUnit, value: 'i'}
+	case "jd", "julian":
+		return dateWord{kind: wordUnit, value: 'j'}
+	case "isoyear", "dow", "doy", "isodow":
+		return dateWord{kind: wordUnit, value: 'x'} // of no use in a date
 	case "sun", "sunday", "mon", "monday", "tue", "tues", "tuesday", "wed", "weds", "wednesday", "thu", "thur", "thurs",
 		"thursday", "fri", "friday", "sat", "saturday":
-		return dateWord{'w', 0}, true
+		return dateWord{kind: wordWeekday}
 	}
-	if off, ok := zoneAbbreviation(w); ok {
-		return dateWord{'z', off}, true
+	if m := monthByName(w); m > 0 {
+		return dateWord{kind: wordMonth, value: m}
 	}
-	return dateWord{}, false
+	return dateWord{}
+}
+
+func choose[T any](first bool, a, b T) T {
+	if first {
+		return a
+	}
+	return b
 }
 
 func monthByName(w string) int {
@@ -74,24 +87,72 @@ func monthByName(w string) int {
 	return 0
 }
 
-type stampParser struct {
-	t    *T
-	orig string
-	env  Env
-	out  stamp
-	nums []numField // numbers not yet given a meaning
-	mon  int        // month by name
-	pm   byte
-	bc   bool
-	doy  int
+// The fields that a text has given, each of which may come once.
+const (
+	gaveYear = 1 << iota
+	gaveMonth
+	gaveDay
+	gaveHour
+	gaveMinute
+	gaveSecond
+	gaveZone
+	gaveSummer
+	gaveYearDay
+	gaveSpecial
+	gaveHalf
+	gaveEra
+	gaveWeekday
+	gaveMoving // a zone by an abbreviation whose offset depends on the time
+	gaveDate   = gaveYear | gaveMonth | gaveDay
+	gaveClock  = gaveHour | gaveMinute | gaveSecond
+)
+
+// stamp has the fields of the text of a date or time.
+type stamp struct {
+	special          string // now, today, tomorrow, yesterday, epoch, infinity, -infinity
+	given            uint
+	year, month, day int64
+	hour, minute     int64
+	second, frac     int64 // frac in microseconds
+	zone             Zone
+	yearDay          int64
 }
 
-type numField struct {
-	v, digits int
+func (o *stamp) has(fields uint) bool { return o.given&fields == fields }
+
+// days is the date as days since 2000.
+func (o *stamp) days() int64 { return DaysFromCivil(int(o.year), int(o.month), int(o.day)) }
+
+// micros is the time as microseconds from midnight.
+func (o *stamp) micros() int64 {
+	return o.hour*HourMicros + o.minute*MinuteMicros + o.second*SecondMicros + o.frac
 }
 
-func (p *stampParser) syntax() error {
-	return sqlstate.New(sqlstate.InvalidDatetimeFormat, "invalid input syntax for type %s: %q", stampName(p.t), Raw(p.orig))
+// stampFault is a reason why a text is no date or time.
+type stampFault byte
+
+const (
+	faultNone   stampFault = iota
+	faultSyntax            // invalid input syntax
+	faultRange             // a field out of range
+	faultOrder             // a month or day out of range: the order of DateStyle may be another
+	faultOffset            // an offset of a zone out of range
+)
+
+// err is the error for a fault, in PostgreSQL's words.
+func (f stampFault) err(t *T, text string) error {
+	switch f {
+	case faultNone:
+		return nil
+	case faultRange:
+		return sqlstate.New(sqlstate.DatetimeOverflow, "date/time field value out of range: %q", Raw(text))
+	case faultOrder:
+		return sqlstate.New(sqlstate.DatetimeOverflow, "date/time field value out of range: %q", Raw(text)).
+			WithHint(`Perhaps you need a different "datestyle" setting.`)
+	case faultOffset:
+		return sqlstate.New("22009", "time zone displacement out of range: %q", Raw(text))
+	}
+	return sqlstate.New(sqlstate.InvalidDatetimeFormat, "invalid input syntax for type %s: %q", stampName(t), Raw(text))
 }
 
 // stampName is the name of a type in messages about bad input.
@@ -99,467 +160,676 @@ func stampName(t *T) string {
 	switch t.Kind {
 	case KindTime:
 		return "time"
+	case KindTimeTZ:
+		return "time with time zone"
 	case KindTimestamp:
 		return "timestamp"
 	}
 	return t.Name()
 }
 
-// displacement is the error for an offset larger than that of any zone.
-func displacement(s string) error {
-	return sqlstate.New("22009", "time zone displacement out of range: %q", Raw(s))
-}
-
-func (p *stampParser) fieldRange() error {
-	return sqlstate.New(sqlstate.DatetimeOverflow, "date/time field value out of range: %q", Raw(p.orig))
-}
-
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 func isAlpha(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 func takeDigits(s string) (digits, rest string) {
-	i := 0
-	for i < len(s) && isDigit(s[i]) {
-		i++
-	}
+	i := span(s, isDigit)
 	return s[:i], s[i:]
 }
 
-// parseStamp reads any text form of a date, time or both.
-func parseStamp(t *T, text string, env Env) (stamp, error) {
-	p := &stampParser{t: t, orig: text, env: env}
-	s := trimSpace(text)
-	if s == "" || len(s) > 200 {
-		return p.out, p.syntax()
-	}
-	for s != "" {
-		var err error
-		switch c := s[0]; {
-		case c == ' ' || c == ',' || c == '\t' || c == '\n':
-			s = s[1:]
-		case isDigit(c):
-			s, err = p.number(s)
-		case c == '+' || c == '-':
-			low := strings.ToLower(s)
-			if low == "-infinity" || low == "+infinity" {
-				p.out.special = strings.TrimPrefix(low, "+")
-				s = ""
-				break
-			}
-			if !p.out.hasTime && !p.out.hasDate && len(p.nums) == 0 {
-				if d, rest := takeDigits(s[1:]); d != "" && rest == "" {
-					if _, _, ok := parseOffset(s); !ok {
-						return p.out, displacement(text)
-					}
-				}
-				return p.out, p.syntax()
-			}
-			off, rest, ok := 0, "", false
-			if len(s) > 1 && isDigit(s[1]) {
-				off, rest, ok = parseOffset(s)
-				if !ok && p.out.hasTime {
-					return p.out, displacement(text)
-				}
-			}
-			if !ok || p.out.hasZone && p.out.offset != 0 {
-				return p.out, p.syntax()
-			}
-			p.out.hasZone, p.out.offset, p.out.loc = true, off, nil
-			s = rest
-		case isAlpha(c):
-			s, err = p.word(s)
-		default:
-			return p.out, p.syntax()
-		}
-		if err != nil {
-			return p.out, err
-		}
-	}
-	return p.finish()
+// stampReader gives meaning to tokens, from the first to the last.
+type stampReader struct {
+	env       Env
+	timeOnly  bool // of the types time and timetz, which have a date only in certain places
+	tokens    []token
+	out       stamp
+	unit      int  // of the next number, if not zero: y2001m02d04
+	textMonth bool // the month is a word
+	short     bool // the year has two digits or fewer
+	julian    bool
+	pm, bc    bool
+	err       error // in place of a fault
 }
 
-func (p *stampParser) word(s string) (string, error) {
-	i := 0
-	for i < len(s) && (isAlpha(s[i]) || s[i] == '/' || s[i] == '_' || i > 0 && s[i] == '.') {
-		i++
-	}
-	w := strings.ToLower(strings.TrimSuffix(s[:i], "."))
-	if strings.Contains(w, "/") {
-		// A zone's name; it may go on with -, + and digits, as in Etc/GMT+5.
-		for i < len(s) && s[i] != ' ' && s[i] != ',' {
-			i++
-		}
-		loc, ok := LoadZone(s[:i])
-		if !ok {
-			return "", sqlstate.New(sqlstate.InvalidParameterValue, "time zone %q not recognized", Raw(s[:i]))
-		}
-		p.out.hasZone, p.out.loc = true, loc
-		return s[i:], nil
-	}
-	if strings.HasPrefix(w, "t") && len(w) == 1 && i < len(s) && isDigit(s[i]) {
-		return s[i:], nil
-	}
-	if w == "j" && i < len(s) && isDigit(s[i]) && !p.out.hasDate {
-		d, rest := takeDigits(s[i:])
-		n, err := strconv.ParseInt(d, 10, 32)
-		if err != nil {
-			return "", p.fieldRange()
-		}
-		y, m, dd := CivilFromDays(n - 2451545)
-		p.bc = y <= 0
-		if p.bc {
-			y = 1 - y
-		}
-		return rest, p.setDate(y, m, dd)
-	}
-	if i >= 3 && i < len(s) && isDigit(s[i]) {
-		// A zone that changes its clocks, as in EST5EDT.
-		j := i
-		for j < len(s) && (isDigit(s[j]) || isAlpha(s[j])) {
-			j++
-		}
-		if loc, found := LoadZone(s[:j]); found && isAlpha(s[j-1]) {
-			p.out.hasZone, p.out.loc = true, loc
-			return s[j:], nil
-		}
-	}
-	dw, ok := lookupDateWord(w)
+// parseStamp reads any text form of a date, a time or both.
+func parseStamp(t *T, text string, env Env) (stamp, error) {
+	tokens, ok := lexStamp(text, maxStampBytes)
 	if !ok {
-		if loc, found := LoadZone(w); found && len(w) > 2 {
-			p.out.hasZone, p.out.loc = true, loc
-			return s[i:], nil
-		}
-		return "", p.syntax()
+		return stamp{}, faultSyntax.err(t, text)
 	}
-	switch dw.kind {
-	case 's':
-		if w == "allballs" {
-			p.out.hasTime, p.out.hasZone = true, true
+	r := &stampReader{env: env, tokens: tokens, timeOnly: t.Kind == KindTime || t.Kind == KindTimeTZ}
+	f := r.read()
+	if r.err != nil {
+		return stamp{}, r.err
+	}
+	return r.out, f.err(t, text)
+}
+
+// dateFields are the fields of a date that the reader takes as given: a time stands in for the date of the types of times.
+func (r *stampReader) dateFields() uint {
+	if r.timeOnly {
+		return r.out.given | gaveDate
+	}
+	return r.out.given
+}
+
+func (r *stampReader) read() stampFault {
+	for i, t := range r.tokens {
+		var got uint
+		var f stampFault
+		switch t.kind {
+		case tokenDate:
+			got, f = r.date(i, t.text)
+		case tokenClock:
+			if r.unit != 0 && r.unit != 't' && !r.timeOnly {
+				return faultSyntax
+			}
+			r.unit = 0
+			if got, f = r.clock(t.text); f == faultNone && !r.timeOnly && r.overflows() {
+				f = faultRange
+			}
+		case tokenZone:
+			got, f = gaveZone, r.offset(t.text)
+		case tokenNumber:
+			if r.unit != 0 {
+				got, f = r.labelled(t.text)
+			} else {
+				got, f = r.number(i, t.text)
+			}
+		default:
+			got, f = r.word(i, t.text)
+		}
+		if f != faultNone {
+			return f
+		}
+		if got&r.out.given != 0 {
+			return faultSyntax
+		}
+		r.out.given |= got
+	}
+	return r.finish()
+}
+
+// date is a token with separators: a date, or after one the name of a zone or a time with an offset.
+func (r *stampReader) date(i int, s string) (uint, stampFault) {
+	o := &r.out
+	if r.unit == 'j' && !r.timeOnly {
+		// A day's number with an offset.
+		n, rest, over := wholeNumber(s)
+		if over || n < 0 {
+			return 0, faultRange
+		}
+		r.setJulian(n)
+		r.unit = 0
+		return gaveDate | gaveClock | gaveZone, r.offset(rest)
+	}
+	if r.timeOnly {
+		last := r.tokens[len(r.tokens)-1].kind
+		if i == 0 && len(r.tokens) >= 2 && (last == tokenDate || r.tokens[1].kind == tokenClock) {
+			return r.civil(s)
+		}
+	} else if !o.has(gaveMonth|gaveDay) && r.unit == 0 {
+		return r.civil(s)
+	}
+	if !isDigit(s[0]) && (r.unit == 0 || r.timeOnly) {
+		z, ok := databaseZone(s)
+		if !ok {
+			r.err = sqlstate.New(sqlstate.InvalidParameterValue, "time zone %q not recognized", Raw(s))
+			return 0, faultSyntax
+		}
+		o.zone = z
+		return gaveZone, faultNone
+	}
+	if !r.timeOnly && r.unit != 0 {
+		if r.unit != 't' {
+			return 0, faultSyntax
+		}
+		r.unit = 0
+	}
+	at := strings.IndexByte(s, '-')
+	if o.has(gaveClock) || at < 0 {
+		return 0, faultSyntax
+	}
+	if f := r.offset(s[at:]); f != faultNone {
+		return 0, f
+	}
+	got, f := r.together(s[:at], r.dateFields())
+	return got | gaveZone, f
+}
+
+// civil is a date: numbers and perhaps a month's name, with separators.
+func (r *stampReader) civil(s string) (uint, stampFault) {
+	var parts []string
+	for s != "" {
+		if s = s[span(s, func(c byte) bool { return !isAlnum(c) }):]; s == "" {
+			return 0, faultSyntax
+		}
+		n := span(s, isDigit)
+		if n == 0 {
+			n = span(s, isAlpha)
+		}
+		parts = append(parts, s[:n])
+		if s = s[n:]; s != "" {
+			s = s[1:] // a separator; or what stands in place of one
+		}
+	}
+	given := r.out.given
+	var all uint
+	add := func(got uint) bool {
+		if given&got != 0 {
+			return false
+		}
+		given, all = given|got, all|got
+		return true
+	}
+	month := false
+	for i, p := range parts {
+		if !isAlpha(p[0]) {
+			continue
+		}
+		w := lookupDateWord(p)
+		if w.kind == wordIgnored {
+			continue
+		}
+		if w.kind != wordMonth || !add(gaveMonth) {
+			return 0, faultSyntax
+		}
+		r.out.month, month, parts[i] = int64(w.value), true, ""
+	}
+	for _, p := range parts {
+		if p == "" {
+			continue
+		}
+		got, f := r.part(p, month, given)
+		if f != faultNone {
+			return 0, f
+		}
+		if !add(got) {
+			return 0, faultSyntax
+		}
+	}
+	if given&^(gaveYearDay|gaveZone) != gaveDate {
+		return 0, faultSyntax
+	}
+	return all, faultNone
+}
+
+// part is a number whose meaning depends on what was given before it.
+func (r *stampReader) part(s string, month bool, given uint) (got uint, f stampFault) {
+	o := &r.out
+	n, rest, over := wholeNumber(s)
+	switch {
+	case over:
+		return 0, faultRange
+	case len(rest) == len(s):
+		return 0, faultSyntax
+	case rest != "" && rest[0] == '.':
+		if len(s)-len(rest) > 2 {
+			return r.together(s, given|gaveDate)
+		}
+		if o.frac, f = seconds(rest); f != faultNone {
+			return 0, f
+		}
+	case rest != "":
+		return 0, faultSyntax
+	}
+	digits := len(s)
+	if digits == 3 && given&gaveDate == gaveYear && n >= 1 && n <= 366 {
+		o.yearDay = n
+		return gaveYearDay | gaveMonth | gaveDay, faultNone
+	}
+	switch given & gaveDate {
+	case 0:
+		got = gaveMonth
+		if digits >= 3 {
+			got = gaveYear
 			break
 		}
-		if p.out.special != "" {
-			return "", p.syntax()
+		switch r.env.order() {
+		case OrderYMD:
+			got = gaveYear
+		case OrderDMY:
+			got = gaveDay
 		}
-		p.out.special = w
-	case 'm':
-		if p.mon != 0 {
-			return "", p.syntax()
+	case gaveYear, gaveDay:
+		got = gaveMonth
+	case gaveMonth:
+		got = gaveDay
+		if month && (digits >= 3 || r.env.order() == OrderYMD) {
+			got = gaveYear
 		}
-		p.mon = dw.value
-	case 'a', 'p':
-		if !p.out.hasTime || p.pm != 0 {
-			return "", p.syntax()
+	case gaveYear | gaveMonth:
+		got = gaveDay
+		if month && digits >= 3 && r.short {
+			// The first number was the day, and this is the year.
+			o.day, o.year, r.short = o.year, n, false
+			return gaveDay, faultNone
 		}
-		p.pm = dw.kind
-	case 'b':
-		p.bc = true
-	case 'z':
-		p.out.hasZone, p.out.offset, p.out.loc = true, dw.value, nil
-		if i < len(s) && (s[i] == '+' || s[i] == '-') && i+1 < len(s) && isDigit(s[i+1]) {
-			// POSIX: GMT+3 is west.
-			off, rest, ok := parseOffset(s[i:])
-			if !ok {
-				return "", p.syntax()
-			}
-			p.out.offset = dw.value - off
-			return rest, nil
-		}
+	case gaveMonth | gaveDay:
+		got = gaveYear
+	case gaveDate:
+		return r.together(s, given)
+	default:
+		return 0, faultSyntax
 	}
-	if i < len(s) && (s[i] == '-' || s[i] == '/') && dw.kind == 'm' {
-		i++
+	switch got {
+	case gaveYear:
+		o.year, r.short = n, digits <= 2
+	case gaveMonth:
+		o.month = n
+	case gaveDay:
+		o.day = n
 	}
-	return s[i:], nil
+	return got, faultNone
 }
 
-// number reads what starts with a digit: a time, a date with separators, or a bare number.
-func (p *stampParser) number(s string) (string, error) {
-	d, rest := takeDigits(s)
-	if len(d) > 14 {
-		if p.t.Kind == KindTime || p.t.Kind == KindTimeTZ {
-			return "", p.syntax()
-		}
-		return "", p.fieldRange()
+// together is a date or a time without separators: 20010203, 040506.789.
+func (r *stampReader) together(s string, given uint) (uint, stampFault) {
+	o := &r.out
+	two := func(from int) int64 {
+		n, _, _ := wholeNumber(s[from : from+2])
+		return n
 	}
-	if rest != "" && rest[0] == ':' {
-		return p.clock(d, rest)
-	}
-	if rest != "" && (rest[0] == '-' || rest[0] == '/' || rest[0] == '.') && len(rest) > 1 && !p.out.hasDate {
-		sep := rest[0]
-		if isDigit(rest[1]) {
-			d2, rest2 := takeDigits(rest[1:])
-			if rest2 != "" && rest2[0] == sep && len(rest2) > 1 && isDigit(rest2[1]) {
-				d3, rest3 := takeDigits(rest2[1:])
-				return rest3, p.threeNumbers(d, d2, d3)
-			}
-			if sep == '-' && len(d2) == 3 && len(d) >= 4 || sep == '.' && len(d2) == 3 && len(d) == 4 {
-				y, _ := strconv.Atoi(d)
-				p.doy, _ = strconv.Atoi(d2)
-				p.out.hasDate, p.out.year, p.out.month, p.out.day = true, y, 1, 1
-				return rest2, nil
-			}
-			if sep == '-' && !p.out.hasTime && len(d) <= 8 && (len(d) == 8 || len(d) == 6) {
-				// A compact date with a zone.
-				return rest, p.bare(d)
-			}
-			return "", p.syntax()
+	if i := strings.IndexByte(s, '.'); i >= 0 {
+		f := faultNone
+		if o.frac, f = seconds(s[i:]); f != faultNone {
+			return 0, f
 		}
-		if isAlpha(rest[1]) && sep != '.' {
-			// 08-Jan-1999, 1999-Jan-08
-			i := 1
-			for i < len(rest) && isAlpha(rest[i]) {
-				i++
-			}
-			m := monthByName(strings.ToLower(rest[1:i]))
-			if m > 0 {
-				p.mon = m
-				v, _ := strconv.Atoi(d)
-				p.nums = append(p.nums, numField{v, len(d)})
-				rest = rest[i:]
-				if rest != "" && (rest[0] == '-' || rest[0] == '/') {
-					rest = rest[1:]
-				}
-				return rest, nil
-			}
+		s = s[:i]
+	} else if given&gaveDate != gaveDate && len(s) >= 6 {
+		n := len(s) - 4
+		year, _, over := wholeNumber(s[:n])
+		if over {
+			return 0, faultRange
+		}
+		o.year, o.month, o.day = year, two(n), two(n+2)
+		r.short = r.short || n == 2
+		return gaveDate, faultNone
+	}
+	if given&gaveClock != gaveClock {
+		switch len(s) {
+		case 6:
+			o.hour, o.minute, o.second = two(0), two(2), two(4)
+			return gaveClock, faultNone
+		case 4:
+			o.hour, o.minute, o.second = two(0), two(2), 0
+			return gaveClock, faultNone
 		}
 	}
-	if rest != "" && rest[0] == '.' && p.out.hasDate {
-		return "", p.syntax()
-	}
-	if (p.t.Kind == KindTime || p.t.Kind == KindTimeTZ) && !p.out.hasDate && !p.out.hasTime && len(d) == 6 && rest != "" && rest[0] == '.' {
-		if err := p.bare(d); err != nil {
-			return "", err
-		}
-		frac, rest := fraction(rest)
-		p.out.micros += frac
-		return rest, nil
-	}
-	// Compact times follow a date or a T.
-	if p.out.hasDate && !p.out.hasTime && (len(d) == 6 || len(d) == 4) {
-		h, _ := strconv.Atoi(d[:2])
-		m, _ := strconv.Atoi(d[2:4])
-		sec := 0
-		if len(d) == 6 {
-			sec, _ = strconv.Atoi(d[4:])
-		}
-		var frac int64
-		if rest != "" && rest[0] == '.' {
-			frac, rest = fraction(rest)
-		}
-		return rest, p.setClock(h, m, sec, frac)
-	}
-	return rest, p.bare(d)
+	return 0, faultSyntax
 }
 
-func (p *stampParser) bare(d string) error {
-	if (len(d) == 8 || len(d) == 6) && !p.out.hasDate && p.mon == 0 {
-		if p.t.Kind == KindTime || p.t.Kind == KindTimeTZ {
-			if len(d) == 6 {
-				h, _ := strconv.Atoi(d[:2])
-				m, _ := strconv.Atoi(d[2:4])
-				s, _ := strconv.Atoi(d[4:])
-				return p.setClock(h, m, s, 0)
-			}
-		}
-		n := len(d) - 4
-		y, _ := strconv.Atoi(d[:n])
-		m, _ := strconv.Atoi(d[n : n+2])
-		dd, _ := strconv.Atoi(d[n+2:])
-		if n == 2 {
-			y = twoDigitYear(y)
-		}
-		return p.setDate(y, m, dd)
-	}
-	v, err := strconv.Atoi(d)
-	if err != nil {
-		return p.fieldRange()
-	}
-	p.nums = append(p.nums, numField{v, len(d)})
-	return nil
-}
-
-func twoDigitYear(y int) int {
-	if y < 70 {
-		return y + 2000
-	}
-	return y + 1900
-}
-
-// threeNumbers reads a-b-c: year first if it has three digits or more, else in the order of DateStyle.
-func (p *stampParser) threeNumbers(a, b, c string) error {
-	x, e1 := strconv.Atoi(a)
-	y, e2 := strconv.Atoi(b)
-	z, e3 := strconv.Atoi(c)
-	if e1 != nil || e2 != nil || e3 != nil {
-		return p.fieldRange()
-	}
-	if len(a) >= 3 {
-		return p.setDate(x, y, z)
-	}
-	order := p.env.order()
-	if order == OrderYMD {
-		if len(a) <= 2 {
-			x = twoDigitYear(x)
-		}
-		return p.setDate(x, y, z)
-	}
-	if len(c) <= 2 {
-		z = twoDigitYear(z)
-	}
-	if order == OrderDMY {
-		x, y = y, x
-	}
-	if x > 12 {
-		return p.fieldRange().(*sqlstate.Error).WithHint(`Perhaps you need a different "datestyle" setting.`)
-	}
-	return p.setDate(z, x, y)
-}
-
-func (p *stampParser) setDate(y, m, d int) error {
-	if p.out.hasDate {
-		return p.syntax()
-	}
-	p.out.hasDate, p.out.year, p.out.month, p.out.day = true, y, m, d
-	return nil
-}
-
-func fraction(s string) (micros int64, rest string) {
-	d, rest := takeDigits(s[1:])
-	if len(d) > 7 {
-		d = d[:7]
-	}
-	f, _ := strconv.ParseFloat("0."+d+"0", 64)
-	return int64(math.RoundToEven(f * 1e6)), rest
-}
-
-func (p *stampParser) clock(hh, rest string) (string, error) {
-	if p.out.hasTime {
-		return "", p.syntax()
-	}
-	h, err := strconv.Atoi(hh)
-	if err != nil {
-		return "", p.fieldRange()
-	}
-	mm, rest := takeDigits(rest[1:])
-	if mm == "" {
-		return "", p.syntax()
-	}
-	m, err := strconv.Atoi(mm)
-	if err != nil {
-		return "", p.fieldRange()
-	}
-	sec := 0
-	var frac int64
-	if rest != "" && rest[0] == ':' {
-		var ss string
-		ss, rest = takeDigits(rest[1:])
-		if ss == "" {
-			return "", p.syntax()
-		}
-		if sec, err = strconv.Atoi(ss); err != nil {
-			return "", p.fieldRange()
-		}
-		if rest != "" && rest[0] == '.' {
-			frac, rest = fraction(rest)
-		}
-	}
-	return rest, p.setClock(h, m, sec, frac)
-}
-
-func (p *stampParser) setClock(h, m, s int, frac int64) error {
-	if h > 24 || m > 59 || s > 60 || h == 24 && (m > 0 || s > 0 || frac > 0) {
-		return p.fieldRange()
-	}
-	p.out.hasTime = true
-	p.out.micros = int64(h)*HourMicros + int64(m)*MinuteMicros + int64(s)*SecondMicros + frac
-	return nil
-}
-
-func (p *stampParser) finish() (stamp, error) {
-	o := &p.out
-	if p.pm != 0 {
-		h := o.micros / HourMicros
-		if h > 12 {
-			return *o, p.fieldRange()
-		}
+// number is a number without a unit before it.
+func (r *stampReader) number(i int, s string) (uint, stampFault) {
+	point := strings.IndexByte(s, '.')
+	given := r.dateFields()
+	if r.timeOnly {
 		switch {
-		case p.pm == 'p' && h < 12:
-			o.micros += 12 * HourMicros
-		case p.pm == 'a' && h == 12:
-			o.micros -= 12 * HourMicros
+		case point >= 0 && i == 0 && len(r.tokens) >= 2 && r.tokens[len(r.tokens)-1].kind == tokenDate:
+			return r.civil(s)
+		case point > 2:
+			return r.together(s, given)
+		case point >= 0:
+			return 0, faultSyntax
+		case len(s) > 4:
+			return r.together(s, given)
+		}
+		return r.part(s, false, given)
+	}
+	switch {
+	case point >= 0 && given&gaveDate == 0:
+		return r.civil(s)
+	case point > 2, len(s) >= 6 && (given&gaveDate == 0 || given&gaveClock == 0):
+		return r.together(s, given)
+	}
+	return r.part(s, r.textMonth, given)
+}
+
+// labelled is a number after a unit.
+func (r *stampReader) labelled(s string) (got uint, f stampFault) {
+	o := &r.out
+	unit := r.unit
+	r.unit = 0
+	n, rest, over := wholeNumber(s)
+	switch {
+	case over:
+		return 0, faultRange
+	case rest != "" && (rest[0] != '.' || unit != 'j' && unit != 't' && unit != 's'):
+		return 0, faultSyntax
+	}
+	switch unit {
+	case 'y':
+		o.year, got = n, gaveYear
+	case 'm':
+		if o.has(gaveMonth | gaveHour) {
+			o.minute, got = n, gaveMinute
+			break
+		}
+		o.month, got = n, gaveMonth
+	case 'd':
+		o.day, got = n, gaveDay
+	case 'h':
+		o.hour, got = n, gaveHour
+	case 'i':
+		o.minute, got = n, gaveMinute
+	case 's':
+		o.second, got = n, gaveSecond
+		if rest != "" {
+			o.frac, f = seconds(rest)
+		}
+	case 'j':
+		if n < 0 {
+			return 0, faultRange
+		}
+		r.setJulian(n)
+		got = gaveDate
+		if rest != "" {
+			part, err := strconv.ParseFloat("0"+rest+"0", 64)
+			if err != nil {
+				return 0, faultSyntax
+			}
+			micros := int64(part * float64(DayMicros))
+			o.hour, o.minute = micros/HourMicros, micros/MinuteMicros%60
+			o.second, o.frac = micros/SecondMicros%60, micros%SecondMicros
+			got |= gaveClock
+		}
+	case 't':
+		if got, f = r.together(s, o.given|gaveDate); f == faultNone && got != gaveClock {
+			f = faultSyntax
+		}
+	default:
+		f = faultSyntax
+	}
+	return got, f
+}
+
+func (r *stampReader) setJulian(n int64) {
+	y, m, d := CivilFromDays(n - 2451545)
+	r.out.year, r.out.month, r.out.day, r.julian = int64(y), int64(m), int64(d), true
+}
+
+// seconds is a fraction, from its point on, in microseconds.
+func seconds(s string) (int64, stampFault) {
+	if s == "." {
+		return 0, faultNone
+	}
+	if s[1:] == "" || span(s[1:], isDigit) != len(s)-1 {
+		return 0, faultSyntax
+	}
+	f, _ := strconv.ParseFloat("0"+s, 64)
+	return int64(math.RoundToEven(f * 1e6)), faultNone
+}
+
+// readClock reads hh:mm, hh:mm:ss and mm:ss.f; hh:mm is minutes and seconds if short is set.
+func readClock(s string, short bool) (h, m, sec, frac int64, f stampFault) {
+	over := false
+	number := func() (n int64) {
+		o := false
+		n, s, o = wholeNumber64(s)
+		over = over || o
+		return n
+	}
+	h = number()
+	if over {
+		return 0, 0, 0, 0, faultRange
+	}
+	if s == "" || s[0] != ':' {
+		return 0, 0, 0, 0, faultSyntax
+	}
+	s = s[1:]
+	if m = number(); over || m != int64(int32(m)) {
+		return 0, 0, 0, 0, faultRange
+	}
+	switch {
+	case s == "":
+		if short {
+			h, m, sec = 0, h, m
+		}
+	case s[0] == '.':
+		if frac, f = seconds(s); f != faultNone {
+			return 0, 0, 0, 0, f
+		}
+		h, m, sec = 0, h, m
+	case s[0] == ':':
+		s = s[1:]
+		if sec = number(); over || sec != int64(int32(sec)) {
+			return 0, 0, 0, 0, faultRange
+		}
+		if s != "" && s[0] != '.' {
+			return 0, 0, 0, 0, faultSyntax
+		}
+		if s != "" {
+			if frac, f = seconds(s); f != faultNone {
+				return 0, 0, 0, 0, f
+			}
+		}
+	default:
+		return 0, 0, 0, 0, faultSyntax
+	}
+	if h < 0 || m < 0 || m > 59 || sec < 0 || sec > 60 || frac < 0 || frac > SecondMicros {
+		return 0, 0, 0, 0, faultRange
+	}
+	return h, m, sec, frac, faultNone
+}
+
+func (r *stampReader) clock(s string) (got uint, f stampFault) {
+	o := &r.out
+	o.hour, o.minute, o.second, o.frac, f = readClock(s, false)
+	if f == faultNone && o.hour != int64(int32(o.hour)) {
+		f = faultRange
+	}
+	return gaveClock, f
+}
+
+// overflows reports a time after 24:00.
+func (r *stampReader) overflows() bool {
+	o := &r.out
+	return o.hour < 0 || o.hour > 24 || o.minute < 0 || o.minute > 59 || o.second < 0 || o.second > 60 || o.micros() > DayMicros
+}
+
+// readOffset reads an offset of a zone: +hh, +hhmm, +hh:mm or +hh:mm:ss.
+func readOffset(s string) (east int, f stampFault) {
+	if s == "" || s[0] != '+' && s[0] != '-' {
+		return 0, faultSyntax
+	}
+	bad := false
+	number := func(t string) (int64, string) {
+		n, rest, over := wholeNumber(t)
+		bad = bad || over
+		return n, rest
+	}
+	h, rest := number(s[1:])
+	var m, sec int64
+	switch {
+	case rest != "" && rest[0] == ':':
+		if m, rest = number(rest[1:]); rest != "" && rest[0] == ':' {
+			sec, rest = number(rest[1:])
+		}
+	case rest == "" && len(s) > 3:
+		h, m = h/100, h%100
+	}
+	if bad || h < 0 || h > 15 || m < 0 || m > 59 || sec < 0 || sec > 59 {
+		return 0, faultOffset
+	}
+	if rest != "" {
+		return 0, faultSyntax
+	}
+	east = int(h*3600 + m*60 + sec)
+	if s[0] == '-' {
+		east = -east
+	}
+	return east, faultNone
+}
+
+func (r *stampReader) offset(s string) stampFault {
+	east, f := readOffset(s)
+	r.out.zone = Zone{offset: east}
+	return f
+}
+
+// word is a token of letters.
+func (r *stampReader) word(i int, s string) (uint, stampFault) {
+	o := &r.out
+	if z, summer, ok := abbreviatedZone(s); ok {
+		o.zone = z
+		return gaveZone | choose[uint](summer, gaveSummer, 0) | choose[uint](z.abbreviation != "", gaveMoving, 0), faultNone
+	}
+	w := lookupDateWord(s)
+	switch w.kind {
+	case wordIgnored:
+		return 0, faultNone
+	case wordSpecial:
+		return r.specialWord(s)
+	case wordMonth:
+		if r.timeOnly {
+			return 0, faultSyntax
+		}
+		got := uint(gaveMonth)
+		if o.has(gaveMonth) && !r.textMonth && !o.has(gaveDay) && o.month >= 1 && o.month <= 31 {
+			// The number that was taken for the month is the day.
+			o.day, got = o.month, gaveDay
+		}
+		r.textMonth, o.month = true, int64(w.value)
+		return got, faultNone
+	case wordSummer:
+		o.zone.offset += 3600
+		return gaveSummer, faultNone
+	case wordHalf:
+		r.pm = w.value == 1
+		return gaveHalf, faultNone
+	case wordEra:
+		r.bc = w.value == 1
+		return gaveEra, faultNone
+	case wordWeekday:
+		if r.timeOnly {
+			return 0, faultSyntax
+		}
+		return gaveWeekday, faultNone
+	case wordUnit:
+		r.unit = w.value
+		return 0, faultNone
+	case wordTime:
+		if !r.timeOnly && !o.has(gaveDate) || i == len(r.tokens)-1 {
+			return 0, faultSyntax
+		}
+		if k := r.tokens[i+1].kind; k != tokenNumber && k != tokenClock && k != tokenDate {
+			return 0, faultSyntax
+		}
+		r.unit = w.value
+		return 0, faultNone
+	}
+	z, ok := databaseZone(s)
+	if !ok {
+		return 0, faultSyntax
+	}
+	o.zone = z
+	return gaveZone, faultNone
+}
+
+func (r *stampReader) specialWord(s string) (uint, stampFault) {
+	o := &r.out
+	switch s {
+	case "allballs":
+		o.hour, o.minute, o.second, o.frac, o.zone = 0, 0, 0, 0, Zone{}
+		return gaveClock | gaveZone, faultNone
+	case "now":
+		days, micros := SplitMicros(LocalMicros(r.env.now(), r.env.location()))
+		r.setDay(days)
+		o.hour, o.minute, o.second, o.frac = micros/HourMicros, micros/MinuteMicros%60, micros/SecondMicros%60, micros%SecondMicros
+		if r.timeOnly {
+			return gaveClock, faultNone
+		}
+		o.special = s
+		o.zone = Zone{offset: zoneOffset(r.env.now(), r.env.location())}
+		return gaveDate | gaveClock | gaveZone, faultNone
+	}
+	if r.timeOnly {
+		return 0, faultSyntax
+	}
+	switch s {
+	case "today", "tomorrow", "yesterday":
+		days, _ := SplitMicros(LocalMicros(r.env.now(), r.env.location()))
+		switch s {
+		case "tomorrow":
+			days++
+		case "yesterday":
+			days--
+		}
+		r.setDay(days)
+		return gaveDate, faultNone
+	}
+	o.special = s
+	return gaveSpecial, faultNone
+}
+
+func (r *stampReader) setDay(days int64) {
+	y, m, d := CivilFromDays(days)
+	r.out.year, r.out.month, r.out.day = int64(y), int64(m), int64(d)
+}
+
+// finish checks the fields with each other.
+func (r *stampReader) finish() stampFault {
+	o := &r.out
+	if f := r.checkDate(); f != faultNone {
+		return f
+	}
+	if o.has(gaveHalf) {
+		switch {
+		case o.hour > 12:
+			return faultRange
+		case r.pm && o.hour != 12:
+			o.hour += 12
+		case !r.pm && o.hour == 12:
+			o.hour = 0
 		}
 	}
-	if p.mon != 0 {
-		// A month by name with a day, and a year.
-		if o.hasDate || len(p.nums) != 2 {
-			return *o, p.syntax()
-		}
-		a, b := p.nums[0], p.nums[1]
-		day, year := a, b
-		if a.digits >= 3 || a.v > 31 || b.digits < 3 && p.env.order() == OrderYMD {
-			day, year = b, a
-		}
-		y := year.v
-		if year.digits <= 2 && !p.bc {
-			y = twoDigitYear(y)
-		}
-		o.hasDate, o.year, o.month, o.day = true, y, p.mon, day.v
-		p.nums = nil
+	if o.has(gaveSpecial) {
+		return faultNone
 	}
-	if len(p.nums) > 0 {
-		if n := p.nums[0]; len(p.nums) == 1 && !o.hasDate && !o.hasTime && p.t.Kind != KindTime && p.t.Kind != KindTimeTZ &&
-			(n.digits <= 2 && (n.v < 1 || n.v > 12) || n.digits > 8) {
-			return *o, p.fieldRange()
+	if r.timeOnly {
+		if r.overflows() {
+			return faultRange
 		}
-		return *o, p.syntax()
-	}
-	if o.special != "" {
-		if o.hasDate {
-			return *o, p.syntax()
+		if d := o.given & gaveDate; !o.has(gaveClock) || d != 0 && d != gaveDate && !o.has(gaveZone) {
+			return faultSyntax
 		}
-		return *o, nil
+	} else if !o.has(gaveDate) {
+		return faultSyntax
 	}
-	if o.hasDate {
-		if p.bc {
+	if o.has(gaveSummer) && (!o.has(gaveZone) || o.zone.loc != nil) {
+		return faultSyntax
+	}
+	return faultNone
+}
+
+func (r *stampReader) checkDate() stampFault {
+	o := &r.out
+	if o.has(gaveYear) && !r.julian {
+		switch {
+		case r.bc:
 			if o.year <= 0 {
-				return *o, p.fieldRange()
+				return faultRange
 			}
 			o.year = 1 - o.year
-		} else if o.year == 0 {
-			return *o, p.fieldRange()
-		}
-		if o.month < 1 || o.month > 12 || o.day < 1 || o.day > DaysInMonth(o.year, o.month) {
-			err := p.fieldRange().(*sqlstate.Error)
-			if o.month > 12 || o.month < 1 || o.day > 31 || o.day < 1 {
-				err = err.WithHint(`Perhaps you need a different "datestyle" setting.`)
+		case r.short:
+			if o.year < 0 {
+				return faultRange
 			}
-			return *o, err
-		}
-		if p.doy > 0 {
-			days := DaysFromCivil(o.year, 1, 1) + int64(p.doy) - 1
-			o.year, o.month, o.day = CivilFromDays(days)
+			o.year += choose[int64](o.year < 70, 2000, 1900)
+		case o.year <= 0:
+			return faultRange
 		}
 	}
-	if !o.hasDate && !o.hasTime {
-		return *o, p.syntax()
+	if o.has(gaveYearDay) {
+		y, m, d := CivilFromDays(DaysFromCivil(int(o.year), 1, 1) + o.yearDay - 1)
+		o.year, o.month, o.day = int64(y), int64(m), int64(d)
 	}
-	return *o, nil
-}
-
-// resolve gives the days and the microseconds of day for the special words, in local time.
-func (o *stamp) resolve(env Env) (days, micros int64) {
-	now := LocalMicros(env.now(), env.location())
-	d, m := SplitMicros(now)
-	switch o.special {
-	case "now":
-		return d, m
-	case "today":
-		return d, o.micros
-	case "tomorrow":
-		return d + 1, o.micros
-	case "yesterday":
-		return d - 1, o.micros
+	switch {
+	case o.has(gaveMonth) && (o.month < 1 || o.month > 12), o.has(gaveDay) && (o.day < 1 || o.day > 31):
+		return faultOrder
+	case o.has(gaveDate) && o.day > int64(DaysInMonth(int(o.year), int(o.month))):
+		return faultRange
 	}
-	return -epochUnixDays, 0 // epoch
+	return faultNone
 }
 
 func (o *stamp) infinite() (int64, bool) {
@@ -583,14 +853,10 @@ func parseDate(s string, env Env) (Datum, error) {
 	if n, ok := o.infinite(); ok {
 		return NewDate(n), nil
 	}
-	if o.special != "" {
-		days, _ := o.resolve(env)
-		return NewDate(days), nil
+	if o.special == "epoch" {
+		return NewDate(-epochUnixDays), nil
 	}
-	if !o.hasDate {
-		return Null, (&stampParser{t: Date, orig: s}).syntax()
-	}
-	days := DaysFromCivil(o.year, o.month, o.day)
+	days := o.days()
 	if CheckDate(days) != nil {
 		return Null, sqlstate.New(sqlstate.DatetimeOverflow, "date out of range: %q", Raw(s))
 	}
@@ -622,6 +888,19 @@ func fixed(s string) (int, bool) {
 	return v, true
 }
 
+// local is the wall clock that the text gives.
+func (o *stamp) local(s string) (int64, error) {
+	days, micros := o.days(), o.micros()
+	if days > endTimestampMicros/DayMicros+1 || days < minTimestampMicros/DayMicros-1 {
+		return 0, stampOutOfRange(s)
+	}
+	return days*DayMicros + micros, nil
+}
+
+func stampOutOfRange(s string) error {
+	return sqlstate.New(sqlstate.DatetimeOverflow, "timestamp out of range: %q", Raw(s))
+}
+
 func parseTimestamp(t *T, s string, env Env) (Datum, error) {
 	o, err := parseStamp(Timestamp, s, env)
 	if err != nil {
@@ -630,28 +909,17 @@ func parseTimestamp(t *T, s string, env Env) (Datum, error) {
 	if n, ok := o.infinite(); ok {
 		return NewTimestamp(n), nil
 	}
-	local, err := o.local(Timestamp, s, env)
+	if o.special == "epoch" {
+		return NewTimestamp(-epochUnixSeconds * SecondMicros), nil
+	}
+	local, err := o.local(s)
 	if err != nil {
 		return Null, err
 	}
+	if CheckTimestamp(local) != nil {
+		return Null, stampOutOfRange(s)
+	}
 	return NewTimestamp(RoundMicros(local, t.Precision)), nil
-}
-
-// local is the wall clock that the text gives.
-func (o *stamp) local(t *T, s string, env Env) (int64, error) {
-	var days, micros int64
-	if o.special != "" {
-		days, micros = o.resolve(env)
-	} else {
-		if !o.hasDate {
-			return 0, (&stampParser{t: t, orig: s}).syntax()
-		}
-		days, micros = DaysFromCivil(o.year, o.month, o.day), o.micros
-	}
-	if days > endTimestampMicros/DayMicros+1 || days < minTimestampMicros/DayMicros-1 || CheckTimestamp(days*DayMicros+micros) != nil {
-		return 0, sqlstate.New(sqlstate.DatetimeOverflow, "timestamp out of range: %q", Raw(s))
-	}
-	return days*DayMicros + micros, nil
 }
 
 func parseTimestampTZ(t *T, s string, env Env) (Datum, error) {
@@ -662,29 +930,34 @@ func parseTimestampTZ(t *T, s string, env Env) (Datum, error) {
 	if n, ok := o.infinite(); ok {
 		return NewTimestamp(n), nil
 	}
-	if o.special == "now" {
+	switch o.special {
+	case "now":
 		return NewTimestamp(RoundMicros(env.now(), t.Precision)), nil
-	}
-	if o.special == "epoch" {
+	case "epoch":
 		return NewTimestamp(-epochUnixSeconds * SecondMicros), nil
 	}
-	local, err := o.local(TimestampTZ, s, env)
+	local, err := o.local(s)
 	if err != nil {
 		return Null, err
 	}
-	utc := local
-	switch {
-	case o.hasZone && o.loc != nil:
-		utc = UTCMicros(local, o.loc)
-	case o.hasZone:
-		utc = local - int64(o.offset)*SecondMicros
-	default:
-		utc = UTCMicros(local, env.location())
-	}
+	utc := o.zoneOr(env).UTC(local)
 	if CheckTimestamp(utc) != nil {
-		return Null, sqlstate.New(sqlstate.DatetimeOverflow, "timestamp out of range: %q", Raw(s))
+		return Null, stampOutOfRange(s)
 	}
 	return NewTimestamp(RoundMicros(utc, t.Precision)), nil
+}
+
+// zoneOr is the zone of the text, or the session's.
+func (o *stamp) zoneOr(env Env) Zone {
+	if o.has(gaveZone) {
+		return o.zone
+	}
+	return Zone{loc: env.location()}
+}
+
+// dateless reports a time in a named zone whose offset depends on the date, which is not given.
+func (o *stamp) dateless() bool {
+	return o.has(gaveZone) && !o.has(gaveDate) && !o.zone.steady()
 }
 
 func parseTime(t *T, s string, env Env) (Datum, error) {
@@ -692,14 +965,10 @@ func parseTime(t *T, s string, env Env) (Datum, error) {
 	if err != nil {
 		return Null, err
 	}
-	if o.special == "now" {
-		_, m := o.resolve(env)
-		return NewTime(RoundMicros(m, t.Precision)), nil
+	if o.dateless() {
+		return Null, faultSyntax.err(t, s)
 	}
-	if !o.hasTime || o.special != "" {
-		return Null, (&stampParser{t: t, orig: s}).syntax()
-	}
-	return NewTime(RoundMicros(o.micros, t.Precision)), nil
+	return NewTime(RoundMicros(o.micros(), t.Precision)), nil
 }
 
 func parseTimeTZ(t *T, s string, env Env) (Datum, error) {
@@ -707,27 +976,25 @@ func parseTimeTZ(t *T, s string, env Env) (Datum, error) {
 	if err != nil {
 		return Null, err
 	}
-	if o.special == "now" {
-		_, o.micros = o.resolve(env)
-		o.hasTime = true
+	micros := o.micros()
+	if o.dateless() {
+		return Null, faultSyntax.err(t, s)
 	}
-	if !o.hasTime {
-		return Null, (&stampParser{t: t, orig: s}).syntax()
-	}
-	off := o.offset
-	switch {
-	case o.hasZone && o.loc != nil:
-		at := env.now()
-		if o.hasDate {
-			at = UTCMicros(DaysFromCivil(o.year, o.month, o.day)*DayMicros+o.micros, o.loc)
+	z := o.zoneOr(env)
+	offset := z.offset
+	if z.loc != nil {
+		days := int64(0)
+		if o.has(gaveDate) {
+			// The rules of zones repeat every 400 years; so far away no microseconds are counted.
+			const cycle = 146097
+			if days = o.days(); days > 100_000_000 {
+				days -= days / cycle * cycle
+			}
+		} else {
+			days, _ = SplitMicros(LocalMicros(env.now(), env.location()))
 		}
-		off = zoneOffset(at, o.loc)
-	case !o.hasZone:
-		at := env.now()
-		if o.hasDate {
-			at = UTCMicros(DaysFromCivil(o.year, o.month, o.day)*DayMicros+o.micros, env.location())
-		}
-		off = zoneOffset(at, env.location())
+		local := days*DayMicros + micros
+		offset = int((local - z.UTC(local)) / SecondMicros)
 	}
-	return NewTimeTZ(RoundMicros(o.micros, t.Precision), int32(off)), nil
+	return NewTimeTZ(RoundMicros(micros, t.Precision), int32(offset)), nil
 }

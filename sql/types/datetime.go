@@ -221,7 +221,11 @@ func appendZone(buf []byte, seconds int) []byte {
 		sign, seconds = '-', -seconds
 	}
 	buf = append(buf, sign)
-	buf = append2(buf, seconds/3600)
+	if h := seconds / 3600; h < 100 {
+		buf = append2(buf, h)
+	} else {
+		buf = strconv.AppendInt(buf, int64(h), 10)
+	}
 	if m := seconds / 60 % 60; m != 0 || seconds%60 != 0 {
 		buf = append(buf, ':')
 		buf = append2(buf, m)

@@ -3,17 +3,15 @@ package types
 import (
 	"math"
 	"strconv"
-	"strings"
 
 	"meridian/sql/sqlstate"
 )
 
-// intervalSum gathers the fields of an interval.
+// intervalSum gathers the fields of an interval's text. Each is within its type: a sum beyond it is a fault.
 type intervalSum struct {
-	months, days int64
-	micros       int64
-	over         bool
-	seen         uint // units, each of which may come once
+	years, months, days int32
+	micros              int64
+	given               uint // units, each of which may come once
 }
 
 // The units of an interval's text.
@@ -30,24 +28,19 @@ const (
 	unitDecade
 	unitCentury
 	unitMillennium
-	unitClock = unitMicros | unitMillis | unitSecond | unitMinute | unitHour
+	unitAgo
+	unitNothing // @
+	unitOther   // a unit of extract that is none of an interval's text
+	unitSeconds = unitMicros | unitMillis | unitSecond
+	unitClock   = unitSeconds | unitMinute | unitHour
 )
 
-// once notes units, and reports whether none of them was given before.
-func (v *intervalSum) once(units uint) bool {
-	if v.seen&units != 0 {
-		return false
-	}
-	v.seen |= units
-	return true
-}
-
-// named is the unit of a name; zero if there is none.
+// named is the unit of a name, of which ten letters count; zero if there is none.
 func named(unit string) uint {
-	switch unit {
-	case "us", "usec", "usecs", "usecond", "useconds", "microsecond", "microseconds", "microsec", "microsecs":
+	switch unit[:min(len(unit), 10)] {
+	case "us", "usec", "usecs", "usecond", "useconds", "microsecon":
 		return unitMicros
-	case "ms", "msec", "msecs", "msecond", "mseconds", "millisecond", "milliseconds", "millisec", "millisecs":
+	case "ms", "msec", "msecs", "msecond", "mseconds", "millisecon":
 		return unitMillis
 	case "s", "sec", "secs", "second", "seconds":
 		return unitSecond
@@ -59,7 +52,7 @@ func named(unit string) uint {
 		return unitDay
 	case "w", "week", "weeks":
 		return unitWeek
-	case "mon", "mons", "month", "months", "qtr", "quarter", "quarters":
+	case "mon", "mons", "month", "months":
 		return unitMonth
 	case "y", "yr", "yrs", "year", "years":
 		return unitYear
@@ -69,389 +62,471 @@ func named(unit string) uint {
 		return unitCentury
 	case "mil", "mils", "millennium", "millennia":
 		return unitMillennium
+	case "ago":
+		return unitAgo
+	case "@":
+		return unitNothing
+	case "qtr", "quarter", "timezone", "timezone_h", "timezone_m":
+		return unitOther
 	}
 	return 0
 }
 
-func (v *intervalSum) addMonths(f float64) {
-	whole, frac := math.Modf(f)
-	v.months += int64(whole)
-	v.over = v.over || math.Abs(f) > math.MaxInt32
-	if frac != 0 {
-		v.addDays(frac * 30)
-	}
-}
-
-func (v *intervalSum) addDays(f float64) {
-	whole, frac := math.Modf(f)
-	v.days += int64(whole)
-	v.over = v.over || math.Abs(f) > math.MaxInt32
-	if frac != 0 {
-		v.addMicros(frac * float64(DayMicros))
-	}
-}
-
-func (v *intervalSum) addMicros(f float64) {
-	if math.Abs(f) > 9.2e18 {
-		v.over = true
-		return
-	}
-	v.micros += int64(math.RoundToEven(f))
-}
-
-// unit adds n of the named unit.
-func (v *intervalSum) unit(n float64, whole int64, exact bool, unit string) bool {
-	clock := func(micros int64) {
-		if exact {
-			if whole > math.MaxInt64/micros || whole < math.MinInt64/micros {
-				v.over = true
-				return
-			}
-			sum := v.micros + whole*micros
-			if (sum > v.micros) != (whole > 0) && whole != 0 {
-				v.over = true
-				return
-			}
-			v.micros = sum
-			return
-		}
-		v.addMicros(n * float64(micros))
-	}
-	switch u := named(unit); u {
-	case unitMicros:
-		clock(1)
-	case unitMillis:
-		clock(1000)
-	case unitSecond:
-		clock(SecondMicros)
-	case unitMinute:
-		clock(MinuteMicros)
-	case unitHour:
-		clock(HourMicros)
-	case unitDay:
-		v.addDays(n)
-	case unitWeek:
-		v.addDays(n * 7)
-	case unitMonth:
-		if unit[0] == 'q' {
-			n *= 3
-		}
-		v.addMonths(n)
-	case unitYear:
-		v.addYears(n)
-	case unitDecade:
-		v.addYears(n * 10)
-	case unitCentury:
-		v.addYears(n * 100)
-	case unitMillennium:
-		v.addYears(n * 1000)
-	default:
+func addTo32(to *int32, n int64) bool {
+	s := int64(*to) + n
+	if n != int64(int32(n)) || s != int64(int32(s)) {
 		return false
 	}
+	*to = int32(s)
 	return true
 }
 
-// addYears keeps a fraction of a year to whole months, as PostgreSQL does.
-func (v *intervalSum) addYears(n float64) {
-	if math.Abs(n) > math.MaxInt32/12 {
-		v.over = true
-		return
+func addTo64(to *int64, n int64) bool {
+	s := *to + n
+	if (s > *to) != (n > 0) && n != 0 {
+		return false
 	}
-	v.months += int64(math.RoundToEven(n * 12))
+	*to = s
+	return true
 }
 
-func badInterval(s string) error {
-	return sqlstate.New(sqlstate.InvalidDatetimeFormat, "invalid input syntax for type interval: %q", Raw(s))
+func times64(a, b int64) (int64, bool) {
+	if a == 0 || b == 0 {
+		return 0, true
+	}
+	p := a * b
+	return p, p/b == a && !(a == -1 && b == math.MinInt64) && !(b == -1 && a == math.MinInt64)
 }
 
-// parseStyledInterval reads an interval. In the SQL standard's style a sign at the front is that of all fields if there is no other.
-func parseStyledInterval(s string, env Env) (Datum, error) {
-	d, err := parseInterval(s)
-	if s = trimSpace(s); err != nil || s == "" || s[0] != '-' || strings.ContainsAny(s[1:], "+-") && !yearToMonth(s) {
-		return d, err
-	}
-	if env.used != nil {
-		*env.used = true
-	}
-	if env.Style == nil || env.Style.Interval != IntervalSQL {
-		return d, nil
-	}
-	months, days, micros := d.Interval()
-	return NewInterval(-max(months, -months), -max(days, -days), -max(micros, -micros)), nil
+// addClock adds n and a fraction of a unit of time.
+func (v *intervalSum) addClock(n int64, frac float64, unit int64) bool {
+	p, ok := times64(n, unit)
+	return ok && addTo64(&v.micros, p) && v.addPart(frac, unit)
 }
 
-// yearToMonth reports whether the only other hyphen is that between years and months.
-func yearToMonth(s string) bool {
-	i := strings.IndexByte(s[1:], '-') + 1
-	return i > 1 && isDigit(s[i-1]) && !strings.ContainsAny(s[i+1:], "+-")
+// addPart adds a fraction of a unit, rounded to microseconds.
+func (v *intervalSum) addPart(frac float64, unit int64) bool {
+	if frac == 0 {
+		return true
+	}
+	frac *= float64(unit)
+	whole := int64(frac)
+	switch frac -= float64(whole); {
+	case frac > 0.5:
+		whole++
+	case frac < -0.5:
+		whole--
+	}
+	return addTo64(&v.micros, whole)
 }
 
-func parseInterval(text string) (Datum, error) {
-	s := strings.ToLower(trimSpace(text))
-	if s == "" || len(s) > 250 {
-		return Null, badInterval(text)
+func (v *intervalSum) addDays(n int64, frac float64, unit int64) bool {
+	if n != int64(int32(n)) || !addTo32(&v.days, n*unit) {
+		return false
 	}
-	var v intervalSum
-	var ok bool
-	if s[0] == 'p' {
-		ok = v.iso(s[1:])
-	} else {
-		ok = v.words(s)
+	return v.addDayParts(frac, unit)
+}
+
+// addDayParts adds a fraction of so many days: whole days, and the rest as time.
+func (v *intervalSum) addDayParts(frac float64, unit int64) bool {
+	frac *= float64(unit)
+	whole := int64(frac)
+	return addTo32(&v.days, whole) && v.addPart(frac-float64(whole), DayMicros)
+}
+
+// addMonths adds months, a fraction of which becomes days.
+func (v *intervalSum) addMonths(n int64, frac float64) bool {
+	return n == int64(int32(n)) && addTo32(&v.months, n) && v.addDayParts(frac, 30)
+}
+
+// addYears keeps a fraction of a year to whole months.
+func (v *intervalSum) addYears(n int64, frac float64, unit int64) bool {
+	return n == int64(int32(n)) && addTo32(&v.years, n*unit) && addTo32(&v.months, int64(math.RoundToEven(frac*float64(unit)*12)))
+}
+
+// add adds n and a fraction of a unit, and tells the units that are given with it.
+func (v *intervalSum) add(unit uint, n int64, frac float64) (given uint, f stampFault) {
+	ok := false
+	given = unit
+	switch unit {
+	case unitMicros:
+		ok = v.addClock(n, frac, 1)
+	case unitMillis:
+		ok = v.addClock(n, frac, 1000)
+	case unitSecond:
+		ok = v.addClock(n, frac, SecondMicros)
+		if frac != 0 {
+			given = unitSeconds
+		}
+	case unitMinute:
+		ok = v.addClock(n, frac, MinuteMicros)
+	case unitHour:
+		ok = v.addClock(n, frac, HourMicros)
+	case unitDay:
+		ok = v.addDays(n, frac, 1)
+	case unitWeek:
+		ok = v.addDays(n, frac, 7)
+	case unitMonth:
+		ok = v.addMonths(n, frac)
+	case unitYear:
+		ok = v.addYears(n, frac, 1)
+	case unitDecade:
+		ok = v.addYears(n, frac, 10)
+	case unitCentury:
+		ok = v.addYears(n, frac, 100)
+	case unitMillennium:
+		ok = v.addYears(n, frac, 1000)
+	default:
+		return 0, faultSyntax
 	}
 	if !ok {
-		return Null, badInterval(text)
+		return 0, faultRange
 	}
-	if v.over || v.months != int64(int32(v.months)) || v.days != int64(int32(v.days)) {
+	return given, faultNone
+}
+
+// parseInterval reads an interval of all fields, in PostgreSQL's style.
+func parseInterval(text string) (Datum, error) { return parseIntervalOf(IntervalType, text, Env{}) }
+
+// parseIntervalOf reads an interval; the type's fields say what a bare number counts.
+func parseIntervalOf(t *T, text string, env Env) (Datum, error) {
+	tokens, ok := lexStamp(text, maxIntervalBytes)
+	var v intervalSum
+	f := faultSyntax
+	if ok {
+		mask, _ := t.intervalRange()
+		f = v.words(tokens, mask, env)
+	}
+	if f == faultSyntax {
+		v = intervalSum{}
+		f = v.iso(text)
+	}
+	switch f {
+	case faultNone:
+	case faultSyntax:
+		return Null, sqlstate.New(sqlstate.InvalidDatetimeFormat, "invalid input syntax for type interval: %q", Raw(text))
+	default:
 		return Null, sqlstate.New("22015", "interval field value out of range: %q", Raw(text))
 	}
-	return NewInterval(int32(v.months), int32(v.days), v.micros), nil
+	months := int64(v.years)*12 + int64(v.months)
+	if months != int64(int32(months)) {
+		return Null, sqlstate.New(sqlstate.DatetimeOverflow, "interval out of range")
+	}
+	return NewInterval(int32(months), v.days, v.micros), nil
 }
 
-// iso reads what follows the P of an ISO 8601 duration.
-func (v *intervalSum) iso(s string) bool {
-	inTime, any := false, false
-	for s != "" {
-		if s[0] == 't' {
-			if inTime {
-				return false
+// words reads the verbose and the SQL standard's forms, from the last token to the first: a unit comes before its number then.
+func (v *intervalSum) words(tokens []token, mask int, env Env) stampFault {
+	// In the SQL standard's style a sign at the front is that of all fields, if there is no other.
+	allNegative := false
+	if len(tokens) > 0 && tokens[0].text[0] == '-' {
+		signs, numbers := 0, 0
+		for _, t := range tokens[1:] {
+			signs += choose(t.text[0] == '-' || t.text[0] == '+', 1, 0)
+			numbers += choose(t.kind == tokenNumber || t.kind == tokenDate || t.kind == tokenClock, 1, 0)
+		}
+		if numbers > 0 && signs == 0 && env.used != nil {
+			*env.used = true
+		}
+		allNegative = signs == 0 && env.Style != nil && env.Style.Interval == IntervalSQL
+	}
+	unit, ago := uint(0), false
+	for i := len(tokens) - 1; i >= 0; i-- {
+		t := tokens[i]
+		var given uint
+		f := faultNone
+		switch t.kind {
+		case tokenClock:
+			given, f = unitClock, v.clock(t.text, mask)
+			if allNegative && v.micros > 0 {
+				v.micros = -v.micros
 			}
-			inTime = true
-			s = s[1:]
-			if ok, was := v.isoClock(s); was {
-				return ok
+			unit = unitDay
+		case tokenZone:
+			if span(t.text, func(c byte) bool { return c != ':' }) < len(t.text) {
+				if f = v.clock(t.text[1:], mask); f == faultNone {
+					if t.text[0] == '-' {
+						v.micros = -v.micros
+					}
+					given, unit = unitClock, unitDay
+					break
+				}
 			}
-			continue
-		}
-		if ok, was, rest := v.isoDate(s); was && !any {
-			if any = true; !ok {
-				return false
-			}
-			s = rest
-			continue
-		}
-		i := 0
-		for i < len(s) && (isDigit(s[i]) || s[i] == '-' || s[i] == '+' || s[i] == '.') {
-			i++
-		}
-		if i == 0 || i >= len(s) {
-			return false
-		}
-		n, err := strconv.ParseFloat(s[:i], 64)
-		if err != nil {
-			return false
-		}
-		whole, werr := strconv.ParseInt(s[:i], 10, 64)
-		unit := s[i : i+1]
-		s = s[i+1:]
-		any = true
-		switch {
-		case !inTime && unit == "m":
-			unit = "mon"
-		case !inTime && strings.Contains("ywd", unit), inTime && strings.Contains("hms", unit):
+			given, unit, f = v.number(t.text, unit, mask, allNegative)
+		case tokenDate, tokenNumber:
+			given, unit, f = v.number(t.text, unit, mask, allNegative)
 		default:
-			return false
+			switch u := named(t.text); u {
+			case unitNothing:
+				continue
+			case 0:
+				return faultSyntax
+			case unitAgo:
+				ago, unit = true, unitAgo
+			default:
+				unit = u
+			}
 		}
-		if !v.unit(n, whole, werr == nil, unit) {
-			return false
+		if f != faultNone {
+			return f
 		}
+		if v.given&given != 0 {
+			return faultSyntax
+		}
+		v.given |= given
 	}
-	return any
-}
-
-// isoDate reads the alternative form of ISO 8601, 0001-02-03; was reports that the text has this form.
-func (v *intervalSum) isoDate(s string) (ok, was bool, rest string) {
-	if s, rest, ok = strings.Cut(s, "t"); ok {
-		rest = "t" + rest
-	}
-	parts := strings.Split(s, "-")
-	if len(parts) != 3 || !isDigit(s[len(s)-1]) {
-		return false, false, ""
-	}
-	for i, p := range parts {
-		n, err := strconv.ParseInt(p, 10, 32)
-		switch {
-		case err != nil || p[0] == '+':
-			return false, true, ""
-		case i == 0:
-			v.months += n * 12
-		case i == 1:
-			v.months += n
-		default:
-			v.days += n
-		}
-	}
-	return true, true, rest
-}
-
-// isoClock reads the time of that form, 04:05:06.
-func (v *intervalSum) isoClock(s string) (ok, was bool) {
-	if !strings.Contains(s, ":") {
-		return false, false
-	}
-	d, rest := takeDigits(s)
-	if rest == "" || rest[0] != ':' {
-		return false, true
-	}
-	micros, tail, ok := intervalClock(d, rest)
-	v.micros += micros
-	return ok && tail == "", true
-}
-
-// words reads the verbose and the SQL standard forms.
-func (v *intervalSum) words(s string) bool {
-	ago := false
-	any := false
-	s = strings.TrimPrefix(s, "@")
-	sqlNegative := s != "" && s[0] == '-' && !strings.ContainsAny(s, "abcdefghijklmnopqrstuvwxyz")
-	for {
-		s = strings.TrimLeft(s, " \t\n,")
-		if s == "" {
-			break
-		}
-		if ago {
-			return false
-		}
-		if strings.HasPrefix(s, "ago") {
-			ago = true
-			s = s[3:]
-			continue
-		}
-		neg := false
-		signed := false
-		if s[0] == '-' || s[0] == '+' {
-			neg, signed = s[0] == '-', true
-			s = strings.TrimLeft(s[1:], " ")
-		}
-		if s == "" || !isDigit(s[0]) && s[0] != '.' {
-			return false
-		}
-		if sqlNegative && any && !signed {
-			neg = true // SQL standard: a leading sign holds for all fields
-		}
-		sign := 1.0
-		if neg {
-			sign = -1
-		}
-		d, rest := takeDigits(s)
-		switch {
-		case rest != "" && rest[0] == ':':
-			micros, r, ok := intervalClock(d, rest)
-			if !ok || !v.once(unitClock) {
-				return false
-			}
-			if neg {
-				micros = -micros
-			}
-			v.micros += micros
-			s = r
-			any = true
-			continue
-		case rest != "" && rest[0] == '-' && d != "" && len(rest) > 1 && isDigit(rest[1]):
-			// years-months
-			m, r := takeDigits(rest[1:])
-			y, err1 := strconv.ParseInt(d, 10, 32)
-			mm, err2 := strconv.ParseInt(m, 10, 32)
-			if mm > 11 && strings.Trim(r, "0123456789-:. ") == "" {
-				v.over = true
-				return true
-			}
-			if err1 != nil || err2 != nil || !v.once(unitYear|unitMonth) {
-				return false
-			}
-			total := y*12 + mm
-			if neg {
-				total = -total
-			}
-			if r != "" && r[0] != ' ' {
-				return false
-			}
-			v.months += total
-			s = r
-			any = true
-			continue
-		}
-		num := d
-		isFrac := false
-		if rest != "" && rest[0] == '.' {
-			f, r := takeDigits(rest[1:])
-			num, rest, isFrac = d+"."+f, r, true
-			if num == "." {
-				return false
-			}
-		}
-		n, err := strconv.ParseFloat(num, 64)
-		if err != nil {
-			return false
-		}
-		whole, werr := strconv.ParseInt(d, 10, 64)
-		if neg {
-			whole = -whole
-		}
-		rest = strings.TrimLeft(rest, " ")
-		i := 0
-		for i < len(rest) && isAlpha(rest[i]) {
-			i++
-		}
-		unit := rest[:i]
-		switch {
-		case unit == "" && rest == "":
-			unit = "second" // a bare number at the end
-		case unit == "":
-			// A bare number before a time is days.
-			if isDigit(rest[0]) || rest[0] == '-' || rest[0] == '+' {
-				unit = "day"
-			} else {
-				return false
-			}
-		case unit == "ago":
-			unit, i = "second", 0
-		}
-		units := named(unit)
-		if units == unitSecond && isFrac {
-			units |= unitMillis | unitMicros
-		}
-		if !v.once(units) || !v.unit(sign*n, whole, !isFrac && werr == nil, unit) {
-			return false
-		}
-		any = true
-		s = rest[i:]
+	if v.given == 0 {
+		return faultSyntax
 	}
 	if ago {
-		v.months, v.days, v.micros = -v.months, -v.days, -v.micros
+		if v.micros == math.MinInt64 || v.days == math.MinInt32 || v.months == math.MinInt32 || v.years == math.MinInt32 {
+			return faultRange
+		}
+		v.years, v.months, v.days, v.micros = -v.years, -v.months, -v.days, -v.micros
 	}
-	return any
+	return faultNone
 }
 
-// intervalClock reads hh:mm[:ss[.f]] (or mm:ss.f).
-func intervalClock(hh, rest string) (micros int64, tail string, ok bool) {
-	h, err := strconv.ParseInt(hh, 10, 64)
-	if err != nil || h > math.MaxInt64/HourMicros {
-		return 0, "", false
+// lastUnit is the least unit of an interval's fields, which a bare number counts.
+func lastUnit(mask int) uint {
+	switch {
+	case mask == intervalAll, mask&intervalSecond != 0:
+		return unitSecond
+	case mask&intervalMinute != 0:
+		return unitMinute
+	case mask&intervalHour != 0:
+		return unitHour
+	case mask&intervalDay != 0:
+		return unitDay
+	case mask&intervalMonth != 0:
+		return unitMonth
 	}
-	mm, rest := takeDigits(rest[1:])
-	m, err := strconv.ParseInt(mm, 10, 64)
-	if err != nil || m > 59 {
-		return 0, "", false
+	return unitYear
+}
+
+// number reads a number, or years and months, of a unit, if it is known; it returns what is given, and the unit for the number before.
+func (v *intervalSum) number(s string, unit uint, mask int, negative bool) (given, before uint, f stampFault) {
+	if unit == 0 {
+		unit = lastUnit(mask)
 	}
-	micros = h*HourMicros + m*MinuteMicros
-	if rest != "" && rest[0] == '.' {
-		// mm:ss.f
-		f, r := fraction(rest)
-		return h*MinuteMicros + m*SecondMicros + f, r, true
+	n, rest, over := wholeNumber64(s)
+	if over {
+		return 0, 0, faultRange
 	}
-	if rest != "" && rest[0] == ':' {
-		var ss string
-		ss, rest = takeDigits(rest[1:])
-		sec, err := strconv.ParseInt(ss, 10, 64)
-		if err != nil || sec > 60 {
-			return 0, "", false
+	frac := 0.0
+	switch {
+	case rest == "":
+	case rest[0] == '-':
+		m, after, over := wholeNumber(rest[1:])
+		if over || m < 0 || m >= 12 {
+			return 0, 0, faultRange
 		}
-		micros += sec * SecondMicros
-		if rest != "" && rest[0] == '.' {
-			f, r := fraction(rest)
-			micros += f
-			rest = r
+		if after != "" {
+			return 0, 0, faultSyntax
+		}
+		unit = unitMonth
+		if s[0] == '-' {
+			m = -m
+		}
+		ok := true
+		if n, ok = times64(n, 12); !ok || !addTo64(&n, m) {
+			return 0, 0, faultRange
+		}
+	case rest[0] == '.':
+		if rest != "." {
+			var err error
+			if span(rest[1:], isDigit) != len(rest)-1 {
+				return 0, 0, faultSyntax
+			}
+			if frac, err = strconv.ParseFloat("0"+rest, 64); err != nil {
+				return 0, 0, faultSyntax
+			}
+		}
+		if s[0] == '-' {
+			frac = -frac
+		}
+	default:
+		return 0, 0, faultSyntax
+	}
+	if negative {
+		n, frac = -max(n, -n), -math.Abs(frac)
+	}
+	given, f = v.add(unit, n, frac)
+	if unit == unitHour {
+		unit = unitDay // before hours
+	}
+	return given, unit, f
+}
+
+// clock adds hh:mm[:ss[.f]], or mm:ss.f.
+func (v *intervalSum) clock(s string, mask int) stampFault {
+	h, m, sec, frac, f := readClock(s, mask == intervalMinute|intervalSecond)
+	if f != faultNone {
+		return f
+	}
+	p, ok := times64(h, HourMicros)
+	if !ok || !addTo64(&p, m*MinuteMicros+sec*SecondMicros) || !addTo64(&p, frac) {
+		return faultRange
+	}
+	v.micros = p
+	return faultNone
+}
+
+// iso reads a duration of ISO 8601: P1Y2M3DT4H5M6S, P0001-02-03T04:05:06 or P00010203T040506.
+func (v *intervalSum) iso(s string) stampFault {
+	if len(s) < 2 || s[0] != 'P' {
+		return faultSyntax
+	}
+	s = s[1:]
+	ofDate, any := true, false
+	// number takes a number from the front, and the letter after it, zero at the end.
+	digits := 0
+	number := func() (n int64, frac float64, unit byte, f stampFault) {
+		if s == "" || !isDigit(s[0]) && s[0] != '-' && s[0] != '.' {
+			return 0, 0, 0, faultSyntax
+		}
+		size := floatPrefix(s)
+		x, err := strconv.ParseFloat(s[:size], 64)
+		if size == 0 || err != nil && x == 0 {
+			return 0, 0, 0, faultSyntax
+		}
+		if math.IsNaN(x) || x < -1e15 || x > 1e15 {
+			return 0, 0, 0, faultRange
+		}
+		digits = span(s[choose(s[0] == '-', 1, 0):], isDigit)
+		s = s[size:]
+		whole := math.Trunc(x)
+		if s != "" {
+			unit = s[0]
+			s = s[1:]
+		}
+		return int64(whole), x - whole, unit, faultNone
+	}
+	ok := true
+	for s != "" {
+		if s[0] == 'T' {
+			s = s[1:]
+			ofDate, any = false, false
+			continue
+		}
+		n, frac, unit, f := number()
+		if f != faultNone {
+			return f
+		}
+		switch {
+		case ofDate && unit == 'Y':
+			ok = v.addYears(n, frac, 1)
+		case ofDate && unit == 'M':
+			ok = v.addMonths(n, frac)
+		case ofDate && unit == 'W':
+			ok = v.addDays(n, frac, 7)
+		case ofDate && unit == 'D':
+			ok = v.addDays(n, frac, 1)
+		case ofDate && (unit == 'T' || unit == 0) && digits == 8 && !any:
+			if !v.addYears(n/10000, 0, 1) || !v.addMonths(n/100%100, 0) || !v.addDays(n%100, frac, 1) {
+				return faultRange
+			}
+			ofDate = false
+			continue
+		case ofDate && (unit == '-' || unit == 'T' || unit == 0):
+			if any {
+				return faultSyntax
+			}
+			adds := []func(int64, float64) bool{
+				func(n int64, frac float64) bool { return v.addYears(n, frac, 1) },
+				v.addMonths,
+				func(n int64, frac float64) bool { return v.addDays(n, frac, 1) },
+			}
+			for i, add := range adds {
+				if i > 0 {
+					if unit != '-' {
+						return faultSyntax
+					}
+					if n, frac, unit, f = number(); f != faultNone {
+						return f
+					}
+				}
+				if !add(n, frac) {
+					return faultRange
+				}
+				if unit == 0 || unit == 'T' {
+					break
+				}
+			}
+			if unit != 0 && unit != 'T' {
+				return faultSyntax
+			}
+			ofDate = false
+			continue
+		case !ofDate && unit == 'H':
+			ok = v.addClock(n, frac, HourMicros)
+		case !ofDate && unit == 'M':
+			ok = v.addClock(n, frac, MinuteMicros)
+		case !ofDate && unit == 'S':
+			ok = v.addClock(n, frac, SecondMicros)
+		case !ofDate && unit == 0 && digits == 6 && !any:
+			if !v.addClock(n/10000, 0, HourMicros) || !v.addClock(n/100%100, 0, MinuteMicros) || !v.addClock(n%100, frac, SecondMicros) {
+				return faultRange
+			}
+			return faultNone
+		case !ofDate && (unit == ':' || unit == 0):
+			if any {
+				return faultSyntax
+			}
+			for i, size := range []int64{HourMicros, MinuteMicros, SecondMicros} {
+				if i > 0 {
+					if unit != ':' {
+						return faultSyntax
+					}
+					if n, frac, unit, f = number(); f != faultNone {
+						return f
+					}
+				}
+				if !v.addClock(n, frac, size) {
+					return faultRange
+				}
+				if unit == 0 {
+					return faultNone
+				}
+			}
+			return faultSyntax
+		default:
+			return faultSyntax
+		}
+		if !ok {
+			return faultRange
+		}
+		any = true
+	}
+	return faultNone
+}
+
+// floatPrefix is the length of the decimal number at the front of s, as strtod reads it.
+func floatPrefix(s string) int {
+	i := 0
+	if s[0] == '-' {
+		i++
+	}
+	n := span(s[i:], isDigit)
+	i += n
+	if i < len(s) && s[i] == '.' {
+		d := span(s[i+1:], isDigit)
+		if n += d; n == 0 {
+			return 0
+		}
+		i += 1 + d
+	}
+	if n == 0 {
+		return 0
+	}
+	if i < len(s) && (s[i] == 'e' || s[i] == 'E') {
+		j := i + 1
+		if j < len(s) && (s[j] == '-' || s[j] == '+') {
+			j++
+		}
+		if d := span(s[min(j, len(s)):], isDigit); d > 0 {
+			i = j + d
 		}
 	}
-	return micros, rest, true
+	return i
 }

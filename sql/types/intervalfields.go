@@ -1,9 +1,6 @@
 package types
 
-import (
-	"strconv"
-	"strings"
-)
+import "strconv"
 
 // The fields of an interval in its modifier, as PostgreSQL encodes them: a mask above the precision.
 const (
@@ -100,48 +97,4 @@ func fitInterval(d Datum, t *T) Datum {
 		micros = RoundMicros(micros, int32(precision))
 	}
 	return NewInterval(months, days, micros)
-}
-
-// intervalText adds units to the text of an interval with certain fields: a bare number counts the last of them, and 10:20 is
-// minutes and seconds if there are no hours.
-func (t *T) intervalText(s string) string {
-	mask, _ := t.intervalRange()
-	if mask == intervalAll {
-		return s
-	}
-	if mask == intervalMinute|intervalSecond && strings.Count(s, ":") == 1 {
-		i := strings.IndexByte(s, ':')
-		for i > 0 && isDigit(s[i-1]) {
-			i--
-		}
-		return s[:i] + "00:" + s[i:]
-	}
-	digits := false
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case isDigit(c):
-			digits = true
-		case c == '.' || c == ' ' || (c == '-' || c == '+') && !digits:
-		default:
-			return s
-		}
-	}
-	if !digits {
-		return s
-	}
-	last := "second"
-	switch {
-	case mask&intervalSecond != 0:
-	case mask&intervalMinute != 0:
-		last = "minute"
-	case mask&intervalHour != 0:
-		last = "hour"
-	case mask&intervalDay != 0:
-		last = "day"
-	case mask&intervalMonth != 0:
-		last = "month"
-	case mask&intervalYear != 0:
-		last = "year"
-	}
-	return s + " " + last
 }

@@ -23,6 +23,7 @@ func SessionZone(value string) (*time.Location, string, error) {
 			return nil, "", err
 		}
 		months, days, micros := iv.Interval()
+		bad = sqlstate.New(sqlstate.InvalidParameterValue, `invalid value for parameter "TimeZone": "INTERVAL '%s'"`, FormatText(iv, IntervalType, nil))
 		switch {
 		case months != 0:
 			return nil, "", bad.WithDetail("Cannot specify months in time zone interval.")
@@ -46,8 +47,10 @@ func SessionZone(value string) (*time.Location, string, error) {
 	if loc := namedZone(value); loc != nil {
 		return loc, loc.String(), nil
 	}
-	if loc, ok := posixZone(value); ok {
-		return loc, value, nil
+	if up := strings.ToUpper(value); up != "" {
+		if loc, ok := posixZone(up); ok {
+			return loc, up, nil
+		}
 	}
 	return nil, "", bad
 }
@@ -58,6 +61,16 @@ func namedZone(name string) *time.Location {
 	if low == "" || low == "local" {
 		return nil
 	}
+	for _, spelling := range []string{name, zoneSpelling(low), strings.ToUpper(name)} {
+		if loc, err := time.LoadLocation(spelling); err == nil {
+			return loc
+		}
+	}
+	return nil
+}
+
+// zoneSpelling is the spelling in the database of a zone's name in small letters, if that is no name in capitals alone.
+func zoneSpelling(low string) string {
 	title := []byte(low)
 	up := true
 	for i, c := range title {
@@ -66,12 +79,23 @@ func namedZone(name string) *time.Location {
 		}
 		up = c == '/' || c == '_' || c == '-'
 	}
-	for _, spelling := range []string{name, string(title), strings.ToUpper(name)} {
-		if loc, err := time.LoadLocation(spelling); err == nil {
-			return loc
+	area, place, ok := strings.Cut(string(title), "/")
+	switch {
+	case !ok && low == "gb-eire":
+		return "GB-Eire"
+	case area == "Etc" && (strings.HasPrefix(place, "G") || strings.HasPrefix(place, "U")) && place != "Greenwich" && place != "Universal":
+		return "Etc/" + strings.ToUpper(place)
+	case area == "Us":
+		return "US/" + place
+	}
+	for _, odd := range []string{"Africa/Dar_es_Salaam", "America/Argentina/ComodRivadavia", "America/Knox_IN", "America/Port-au-Prince",
+		"America/Port_of_Spain", "Antarctica/DumontDUrville", "Antarctica/McMurdo", "Australia/ACT", "Australia/LHI", "Australia/NSW",
+		"Brazil/DeNoronha", "Chile/EasterIsland", "Europe/Isle_of_Man", "Mexico/BajaNorte", "Mexico/BajaSur"} {
+		if strings.EqualFold(odd, low) {
+			return odd
 		}
 	}
-	return nil
+	return string(title)
 }
 
 // maxZoneHours bounds the offsets of TimeZone, as PostgreSQL's MAX_TZDISP_HOUR times ten and a bit does: a week.
@@ -91,10 +115,12 @@ func offsetZone(seconds int64, bad *sqlstate.Error) (*time.Location, string, err
 // posixZone reads a POSIX description: a name, an offset west, and if there is one the daylight saving time and its rules.
 func posixZone(s string) (*time.Location, bool) {
 	name, rest := posixName(s)
+	standard := rest
 	off, rest, ok := posixOffset(rest)
 	if !ok {
 		return nil, false
 	}
+	standard = standard[:len(standard)-len(rest)]
 	if rest == "" {
 		if name == "" {
 			name = string(appendZone(nil, -off))
@@ -102,19 +128,23 @@ func posixZone(s string) (*time.Location, bool) {
 		return time.FixedZone(name, -off), true
 	}
 	daylight, rules := posixName(rest)
-	if len(name) < 3 || len(daylight) < 3 {
+	if len(daylight) == 0 {
 		return nil, false
 	}
+	shift := ""
 	if rules == "" || rules[0] != ',' {
 		_, after, ok := posixOffset(rules)
 		if rules != "" && (!ok || after != "" && after[0] != ',') {
 			return nil, false
 		}
-		if rules = after; rules == "" {
-			s += ",M3.2.0,M11.1.0" // the rules of the United States, as in PostgreSQL
-		}
+		shift = rules[:len(rules)-len(after)]
+		rules = after
 	}
-	return compileZone(s, name, -off)
+	if rules == "" {
+		rules = ",M3.2.0,M11.1.0" // the rules of the United States, as in PostgreSQL
+	}
+	// Between brackets a name may be as short as one letter.
+	return compileZone("<"+name+">"+standard+"<"+daylight+">"+shift+rules, name, -off)
 }
 
 func posixName(s string) (name, rest string) {
@@ -124,10 +154,7 @@ func posixName(s string) (name, rest string) {
 		}
 		return "", s
 	}
-	i := 0
-	for i < len(s) && isAlpha(s[i]) {
-		i++
-	}
+	i := span(s, func(c byte) bool { return !isDigit(c) && c != ',' && c != '-' && c != '+' })
 	return s[:i], s[i:]
 }
 
@@ -148,8 +175,11 @@ func posixOffset(s string) (seconds int, rest string, ok bool) {
 	s = s[1:]
 	for i, unit := 0, 3600; i < 3; i, unit = i+1, unit/60 {
 		if i > 0 {
-			if len(s) < 2 || s[0] != ':' || !isDigit(s[1]) {
+			if s == "" || s[0] != ':' {
 				break
+			}
+			if len(s) < 2 || !isDigit(s[1]) {
+				return 0, "", false
 			}
 			s = s[1:]
 		}

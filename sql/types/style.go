@@ -114,7 +114,7 @@ func (s *Style) appendTimestamp(buf []byte, micros int64, zoned bool) []byte {
 	}
 	zone, off := "", 0
 	if zoned {
-		zone, off = zoneShown(micros, s.Location)
+		zone, off = ZoneShown(micros, s.Location)
 	}
 	days, ofDay := SplitMicros(micros + int64(off)*SecondMicros)
 	y, m, d := CivilFromDays(days)
@@ -151,8 +151,8 @@ func (s *Style) appendTimestamp(buf []byte, micros int64, zoned bool) []byte {
 	return buf
 }
 
-// zoneShown is the abbreviation and the offset of a zone at a time.
-func zoneShown(micros int64, loc *time.Location) (string, int) {
+// ZoneShown is the abbreviation and the offset of a zone at a time.
+func ZoneShown(micros int64, loc *time.Location) (string, int) {
 	if loc == nil {
 		loc = time.UTC
 	}

@@ -131,12 +131,8 @@ func ParseTextEnv(t *T, s string, env Env) (Datum, error) {
 	case KindTimestampTZ:
 		return parseTimestampTZ(t, s, env)
 	case KindInterval:
-		d, err := parseStyledInterval(t.intervalText(s), env)
+		d, err := parseIntervalOf(t, s, env)
 		if err != nil || t.Width == 0 {
-			if e, ok := err.(*sqlstate.Error); ok && t.Width != 0 {
-				// The message has the text as it was given, without added units.
-				e.Message = strings.Replace(e.Message, strconv.Quote(t.intervalText(s)), strconv.Quote(s), 1)
-			}
 			return d, err
 		}
 		return fitInterval(d, t), nil

@@ -1,179 +1,138 @@
 package types
 
 import (
-	"strconv"
 	"strings"
 	"time"
 	_ "time/tzdata" // for machines without a database of time zones, where results would differ
 )
 
-// zoneAbbreviation knows the abbreviations in common use, in seconds east of UTC.
-func zoneAbbreviation(w string) (int, bool) {
-	h := func(hours float64) (int, bool) { return int(hours * 3600), true }
-	switch w {
-	case "utc", "gmt", "z", "zulu", "ut", "uct", "wet":
-		return 0, true
-	case "est":
-		return h(-5)
-	case "edt":
-		return h(-4)
-	case "cst":
-		return h(-6)
-	case "cdt":
-		return h(-5)
-	case "mst":
-		return h(-7)
-	case "mdt":
-		return h(-6)
-	case "pst":
-		return h(-8)
-	case "pdt":
-		return h(-7)
-	case "akst":
-		return h(-9)
-	case "akdt":
-		return h(-8)
-	case "hst":
-		return h(-10)
-	case "ast":
-		return h(-4)
-	case "adt":
-		return h(-3)
-	case "bst", "cet", "west", "met", "mez":
-		return h(1)
-	case "cest", "eet", "mest", "mesz":
-		return h(2)
-	case "eest", "msk":
-		return h(3)
-	case "msd":
-		return h(4)
-	case "ist":
-		return h(2)
-	case "jst", "kst":
-		return h(9)
-	case "aest":
-		return h(10)
-	case "aedt":
-		return h(11)
-	case "acst":
-		return h(9.5)
-	case "awst":
-		return h(8)
-	case "nzst":
-		return h(12)
-	case "nzdt":
-		return h(13)
-	}
-	return 0, false
+// Zone tells the offset of a time zone: a fixed one, that of a zone of the database, or that which an abbreviation had at a time.
+type Zone struct {
+	loc          *time.Location // nil: offset
+	abbreviation string         // of loc, in capitals; empty for the zone itself
+	offset       int            // seconds east
 }
 
-// LoadZone finds a time zone by name: an IANA name in any case, an abbreviation, or an offset such as +02 or
-// UTC-5 (POSIX: the sign of a named offset is reversed).
-func LoadZone(name string) (*time.Location, bool) {
-	n := trimSpace(name)
-	low := strings.ToLower(n)
-	switch low {
-	case "":
-		return nil, false
-	case "utc", "gmt", "z", "zulu", "etc/utc", "default":
-		return time.UTC, true
-	case "local", "localtime":
-		return nil, false
+// ZoneOf is a zone of the database.
+func ZoneOf(loc *time.Location) Zone { return Zone{loc: LocationOrUTC(loc)} }
+
+// OffsetAt is the offset, in seconds east, at a timestamptz.
+func (z Zone) OffsetAt(utc int64) int {
+	switch {
+	case z.loc == nil:
+		return z.offset
+	case z.abbreviation == "":
+		return zoneOffset(utc, z.loc)
 	}
-	if n[0] == '+' || n[0] == '-' || n[0] >= '0' && n[0] <= '9' {
-		s := n
-		if s[0] != '+' && s[0] != '-' {
-			s = "+" + s
+	return abbreviatedOffset(utc, z.loc, z.abbreviation)
+}
+
+// Local is the wall clock of a timestamptz in the zone.
+func (z Zone) Local(utc int64) int64 {
+	if IsInfinite(utc) {
+		return utc
+	}
+	return utc + int64(z.OffsetAt(utc))*SecondMicros
+}
+
+// UTC is the timestamptz of a wall clock in the zone.
+func (z Zone) UTC(local int64) int64 {
+	switch {
+	case IsInfinite(local):
+		return local
+	case z.loc == nil:
+		return local - int64(z.offset)*SecondMicros
+	case z.abbreviation == "":
+		return UTCMicros(local, z.loc)
+	}
+	return local - int64(z.OffsetAt(UTCMicros(local, z.loc)))*SecondMicros
+}
+
+// steady reports whether the offset can be told without a date: an abbreviation is taken as of today.
+func (z Zone) steady() bool {
+	if z.loc == nil || z.abbreviation != "" {
+		return true
+	}
+	from, to := time.Unix(0, 0).In(z.loc).ZoneBounds()
+	return from.IsZero() && to.IsZero()
+}
+
+// abbreviatedOffset is the offset that an abbreviation last had in a zone at a time, or else has first after it.
+func abbreviatedOffset(utc int64, loc *time.Location, name string) int {
+	at := TimeFromMicros(utc).In(loc)
+	for t := at; ; {
+		if n, off := t.Zone(); n == name {
+			return off
 		}
-		off, rest, ok := parseOffset(s)
-		if !ok || rest != "" {
-			return nil, false
+		from, _ := t.ZoneBounds()
+		if from.IsZero() {
+			break
 		}
-		return FixedZone(off), true
+		t = from.Add(-time.Second)
 	}
-	if strings.ContainsRune(n, '.') || strings.HasPrefix(n, "/") {
-		return nil, false
-	}
-	if off, ok := zoneAbbreviation(low); ok && !strings.Contains(low, "/") {
-		switch low {
-		case "est", "mst", "hst", "wet", "cet", "eet", "met":
-		default:
-			return time.FixedZone(strings.ToUpper(n), off), true
+	// After the last change that is known, rules repeat for ever.
+	for t, n := at, 0; n < 400; n++ {
+		_, to := t.ZoneBounds()
+		if to.IsZero() {
+			break
+		}
+		t = to
+		if n, off := t.Zone(); n == name {
+			return off
 		}
 	}
-	if loc, err := time.LoadLocation(n); err == nil {
-		return loc, true
+	_, off := at.Zone()
+	return off
+}
+
+// abbreviatedZone is the zone of an abbreviation in small letters.
+func abbreviatedZone(w string) (z Zone, summer, ok bool) {
+	off, summer, of, ok := zoneAbbreviation(w)
+	if !ok || of == "" {
+		return Zone{offset: off}, summer, ok
 	}
-	// The database's names are capitalised by word; try that, then all capitals.
-	title := []byte(low)
-	up := true
-	for i, c := range title {
-		if up && c >= 'a' && c <= 'z' {
-			title[i] = c - 32
+	loc, err := time.LoadLocation(of)
+	return Zone{loc: loc, abbreviation: strings.ToUpper(w)}, false, err == nil
+}
+
+// databaseZone is a zone of the database by its name in any case, or a POSIX description of one.
+func databaseZone(name string) (Zone, bool) {
+	switch strings.ToLower(name) {
+	case "utc", "gmt", "zulu", "etc/utc":
+		return Zone{loc: time.UTC}, true
+	}
+	if loc := namedZone(name); loc != nil {
+		return Zone{loc: loc}, true
+	}
+	loc, ok := posixZone(name)
+	return Zone{loc: loc}, ok
+}
+
+// ZoneByName finds a time zone as AT TIME ZONE does: an abbreviation, a zone of the database, or a POSIX description, whose
+// offsets are west of Greenwich.
+func ZoneByName(name string) (Zone, bool) {
+	if z, _, ok := abbreviatedZone(strings.ToLower(name)); ok {
+		return z, true
+	}
+	return databaseZone(name)
+}
+
+// SaneZone is ZoneByName where a bare offset is east of Greenwich; valid is false for a bare offset out of range.
+func SaneZone(name string) (z Zone, ok, valid bool) {
+	if name != "" && (name[0] == '+' || name[0] == '-') {
+		switch east, f := readOffset(name); f {
+		case faultNone:
+			return Zone{offset: east}, true, true
+		case faultOffset:
+			return Zone{}, false, false
 		}
-		up = c == '/' || c == '_' || c == '-'
 	}
-	if loc, err := time.LoadLocation(string(title)); err == nil {
-		return loc, true
-	}
-	if loc, err := time.LoadLocation(strings.ToUpper(n)); err == nil {
-		return loc, true
-	}
-	if n[0] != '<' && (len(n) < 3 || !isAlpha(n[0]) || !isAlpha(n[1]) || !isAlpha(n[2])) {
-		return nil, false
-	}
-	return posixZone(n)
+	z, ok = ZoneByName(name)
+	return z, ok, true
 }
 
 // FixedZone is a zone named by its offset, as PostgreSQL names those of SET TIME ZONE with a number.
 func FixedZone(offset int) *time.Location {
 	name := string(appendZone(nil, offset))
 	return time.FixedZone("<"+name+">"+string(appendZone(nil, -offset)), offset)
-}
-
-// parseOffset reads +hh, +hhmm, +hh:mm or +hh:mm:ss.
-func parseOffset(s string) (seconds int, rest string, ok bool) {
-	sign := 1
-	if s[0] == '-' {
-		sign = -1
-	}
-	s = s[1:]
-	n := 0
-	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
-		n++
-	}
-	if n == 0 || n > 6 {
-		return 0, "", false
-	}
-	v, _ := strconv.Atoi(s[:n])
-	h, m, sec := 0, 0, 0
-	switch {
-	case n <= 2:
-		h = v
-	case n <= 4:
-		h, m = v/100, v%100
-	default:
-		h, m, sec = v/10000, v/100%100, v%100
-	}
-	s = s[n:]
-	two := func() int {
-		if len(s) >= 3 && s[0] == ':' && s[1] >= '0' && s[1] <= '9' && s[2] >= '0' && s[2] <= '9' {
-			v := int(s[1]-'0')*10 + int(s[2]-'0')
-			s = s[3:]
-			return v
-		}
-		return -1
-	}
-	if n <= 2 {
-		if v := two(); v >= 0 {
-			m = v
-			if v := two(); v >= 0 {
-				sec = v
-			}
-		}
-	}
-	if h > 15 || m > 59 || sec > 59 {
-		return 0, "", false
-	}
-	return sign * (h*3600 + m*60 + sec), s, true
 }
