@@ -42,7 +42,7 @@ var departures = []departure{
 	{`::interval year|interval year`, `ERROR 22008 interval out of range`, `ERROR 22015`, false, "an interval that is too long is an error of its text"},
 	{`\bextract\(('|null)`, `ERROR 42601`, ``, false, "extract may be called as a function; PostgreSQL has only EXTRACT (field FROM value)"},
 	{`\btimestamptz\(`, ``, `ERROR 42601`, false, "the names of types are no functions: timestamptz(date, time)"},
-	{`\bto_(date|timestamp|number|char)\(`, ``, ``, false, "a format that does not fit its value: PostgreSQL's answers follow its parser's steps"},
+	{`\bto_(date|timestamp)\(|\bto_char\(.*(date|time|interval)`, ``, ``, false, "a format that does not fit its value: PostgreSQL's answers follow its parser's steps"},
 	// Text.
 	{`\\[mMyY]|\[\[:[<>]:`, ``, ``, false, "\\m and \\M are \\b: the library of regular expressions has no beginning and end of a word"},
 	{`regexp_\w+\(.*'e'`, ``, ``, false, "flag e is that of advanced regular expressions"},
