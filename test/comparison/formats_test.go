@@ -42,3 +42,51 @@ func numberTemplate(r *rand.Rand) Case {
 	t := pick(r, []string{"numeric", "numeric", "int", "bigint", "float4", "float8"})
 	return Case{Group: "to_char " + t, Statements: []string{fmt.Sprintf("select to_char(%s::%s, %s)", v, t, template)}}
 }
+
+// patterns: functions and operators of regular expressions, SIMILAR TO and LIKE, over patterns that match nothing, too.
+var patterns = Generator{Name: "patterns", Generate: patternCase, Fixed: File("patterns")}
+
+func patternCase(r *rand.Rand) Case {
+	subject := func() string {
+		return quote(pick(r, []string{"", "a", "abc", "aabbcc", "abcabc", "hello world", "ab\ncd", "a\nb\nc", "foobar", "a b  c", "AbC", "xay", "a.b", "é1ü2", "123abc", "a\\b", "a%b_c"}))
+	}
+	chance := func(n int) bool { return r.IntN(n) == 0 }
+	switch r.IntN(10) {
+	case 0, 1: // LIKE
+		var p strings.Builder
+		for range r.IntN(5) {
+			p.WriteString(pick(r, []string{"a", "b", "%", "_", `\`, `\%`, "c", "b%", "é", "A"}))
+		}
+		op := pick(r, []string{"like", "not like", "ilike", "~~"})
+		return Case{Group: op, Statements: []string{fmt.Sprintf("select %s %s %s", subject(), op, quote(p.String()))}}
+	case 2:
+		var p strings.Builder
+		for range 1 + r.IntN(4) {
+			p.WriteString(pick(r, []string{"a", "b", "%", "_", "[ab]", "[^a]", "(b|c)", "c*", "b+", "b?", ".", "^", "$", `\`, `\d`, "#%", "[]a]", "{2}", "|", "1"}))
+		}
+		escape := pick(r, []string{"", " escape '#'", " escape ''"})
+		return Case{Group: "similar to", Statements: []string{fmt.Sprintf("select %s similar to %s%s", subject(), quote(p.String()), escape)}}
+	}
+	var p strings.Builder
+	if chance(10) {
+		p.WriteString(pick(r, []string{"(?i)", "(?n)", "(?x)", "(?q)", "***=", "***:", "***:(?i)", "(?c)", "(?g)", "***"}))
+	}
+	for range r.IntN(4) {
+		p.WriteString(pick(r, []string{"a", "b", "b*", "a?", ".", ".*", "[ab]", "[^a]", "(b|c)", "^", "$", `\y`, `\d`, `\s*`, `\w+`, "(a)", "x*", "a|ab", "(a?)(ab)?", "foo|foobar", "o+",
+			`\W`, "[[:digit:]]", "b{1,2}", " ", "B", `\A`, `\Z`, "()", "c|bc"}))
+	}
+	pattern := quote(p.String())
+	flags := quote(pick(r, []string{"", "g", "i", "gi", "n", "x", "s", "m", "q", "c", "z", "p", "w", "ic", "ci", "ns", "qg", "gn", "gw", "b", "gg"}))
+	start := pick(r, []string{"1", "2", "3", "0", "7", "20"})
+	nth := pick(r, []string{"1", "2", "3", "0", "-1"})
+	f := pick(r, []string{
+		"regexp_replace(S, P, '<\\&\\1>')", "regexp_replace(S, P, 'X', F)", "regexp_replace(S, P, 'X', 'g')", "regexp_replace(S, P, 'X', B)", "regexp_replace(S, P, 'X', B, N)",
+		"regexp_replace(S, P, 'X', B, N, F)", "regexp_matches(S, P)", "regexp_matches(S, P, 'g')", "regexp_matches(S, P, F)", "regexp_match(S, P)", "regexp_match(S, P, F)",
+		"regexp_split_to_array(S, P)", "regexp_split_to_array(S, P, F)", "regexp_split_to_table(S, P)", "regexp_split_to_table(S, P, F)", "regexp_count(S, P)", "regexp_count(S, P, B)",
+		"regexp_count(S, P, B, F)", "regexp_instr(S, P)", "regexp_instr(S, P, B)", "regexp_instr(S, P, B, N)", "regexp_instr(S, P, B, N, 1)", "regexp_instr(S, P, B, N, 0, F)",
+		"regexp_instr(S, P, B, N, 0, F, 1)", "regexp_substr(S, P)", "regexp_substr(S, P, B)", "regexp_substr(S, P, B, N)", "regexp_substr(S, P, B, N, F)", "regexp_substr(S, P, 1, 1, F, 1)",
+		"regexp_like(S, P)", "regexp_like(S, P, F)", "S ~ P", "S ~* P", "S !~ P", "substring(S from P)", "substring(S, P)",
+	})
+	name, _, _ := strings.Cut(f, "(")
+	return Case{Group: name, Statements: []string{"select " + strings.NewReplacer("S", subject(), "P", pattern, "F", flags, "B", start, "N", nth).Replace(f)}}
+}
