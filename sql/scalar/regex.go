@@ -673,6 +673,9 @@ func addFormat(r *Registry) {
 	format := func(ts []*types.T) evalN {
 		return func(ctx *Context, args []types.Datum) (types.Datum, error) { return formatText(ctx, args, ts) }
 	}
+	r.Func1("format(text) text", func(ctx *Context, a types.Datum) (types.Datum, error) {
+		return formatText(ctx, []types.Datum{a}, nil)
+	}).Stable()
 	o := r.Func("format(text, variadic any) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
 		ts := make([]*types.T, len(args))
 		for i := range ts {

@@ -90,3 +90,27 @@ func patternCase(r *rand.Rand) Case {
 	name, _, _ := strings.Cut(f, "(")
 	return Case{Group: name, Statements: []string{"select " + strings.NewReplacer("S", subject(), "P", pattern, "F", flags, "B", start, "N", nth).Replace(f)}}
 }
+
+// answers: what was answered otherwise than PostgreSQL does, one case of each class.
+var answers = Generator{Name: "answers", Fixed: File("answers")}
+
+// encodings: conversions between all pairs of encodings.
+var encodings = Generator{Name: "encodings", Generate: encodingCase, PerRound: 1500, Always: 1500}
+
+func encodingCase(r *rand.Rand) Case {
+	name := func() string {
+		return quote(pick(r, []string{"utf8", "UTF-8", "unicode", "latin1", "LATIN2", "latin9", "iso_8859_5", "ISO-8859-15", "win1251", "windows-1252", "win1250", "koi8r", "KOI8U", "win866",
+			"euc_jp", "sjis", "euc_kr", "gbk", "big5", "gb18030", "sql_ascii", "nosuch", "", "utf16", "win1258", "latin10", "euc_cn", "uhc"}))
+	}
+	text := quote(pick(r, []string{"", "abc", "é", "ä€ß", "日本", "жук", "Ω", "한국", "中文", "a\tb", "ł", "ÿ", "ñandú", "🙂"}))
+	bytes := quote(pick(r, []string{`\x`, `\x616263`, `\xe9`, `\xc3a9`, `\x00`, `\x6100`, `\xff`, `\xd6`, `\x93fa967b`, `\xc6fccbdc`, `\xe697a5`, `\xb0a1`, `\xa4`, `\xe7e8`, `\xc3`})) + "::bytea"
+	switch r.IntN(5) {
+	case 0, 1:
+		return Case{Group: "convert_to", Statements: []string{fmt.Sprintf("select convert_to(%s, %s)", text, name())}}
+	case 2:
+		return Case{Group: "convert_from", Statements: []string{fmt.Sprintf("select convert_from(%s, %s)", bytes, name())}}
+	case 3:
+		return Case{Group: "convert", Statements: []string{fmt.Sprintf("select convert(%s, %s, %s)", bytes, name(), name())}}
+	}
+	return Case{Group: "length", Statements: []string{fmt.Sprintf("select length(%s, %s)", bytes, name())}}
+}
