@@ -19,3 +19,41 @@ select stddev(x), variance(x), stddev_pop(x), var_pop(x) from (values (1.1), (2.
 
 -- The type "char" is a byte.
 select '\377'::"char", '\101'::"char", '\0'::"char", ('\377'::"char")::int, (-1)::"char"
+
+-- Expressions with = ANY and ALL are the same expression in GROUP BY, ORDER BY and DISTINCT.
+create table g (x int, y int[], s varchar)
+insert into g values (1, '{1,2}', 'a'), (3, '{1}', 'b'), (null, '{1}', 'a'), (2, '{2}', 'c')
+select x = any(y), count(*) from g group by x = any(y) order by x = any(y)
+select x > all(y), count(*) from g group by x > all(y) order by x > all(y)
+select distinct x = any(y) from g order by x = any(y)
+select distinct on (x = any(y)) x from g order by x = any(y), x
+select x = any(y) from g group by x = all(y)
+select x = any(y) from g group by x < any(y)
+select string_agg(distinct s, ',' order by s), string_agg(distinct s, ',' order by s desc) from g
+select string_agg(distinct x::text, ',' order by x) from g
+select count(*) filter (where count(*) > 0) from g
+select count(*) filter (where row_number() over () > 0) from g
+select count(*) filter (where count(*) > 0) over () from g
+select count() over () from g
+select sum(x order by x) over () from g
+select sum(x) over (w rows 1 preceding) from g window w as (rows 2 preceding)
+select sum(x) over (w) from g window w as (order by x rows 2 preceding)
+select sum(x) over w from g window w as (order by x rows 2 preceding)
+select sum(x) over v from g window w as (rows 2 preceding), v as (w order by x)
+(select x from g limit 1) limit 2
+(select x from g order by x) order by x
+((select x from g order by x)) order by x
+(select x from g offset 1) offset 1
+(select x from g limit 1) offset 0
+(select x from g order by x) limit 1
+with a as (select 1) (with b as (select 2) select * from b)
+with a as (select 1) (select * from a)
+
+-- An empty array has no type by itself.
+select array[]
+select array[]::int[], array[array[]::int[]], array[]::text[][]
+select array[[]]
+select cardinality(array[])
+select 1 where 1 = any (array[])
+select 1 where 1 = any (array[]::int[])
+select coalesce(array[], '{1}'::int[])
