@@ -454,7 +454,6 @@ func addBytes(r *Registry) {
 		return types.NewString(s), err
 	})
 	r.Func2("decode(text, text) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) { return decode(a.Str(), b.Str()) })
-	addEncodings(r)
 }
 
 // addBits adds access to single bytes and bits.

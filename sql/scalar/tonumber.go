@@ -389,7 +389,7 @@ func exponentDecimal(x *apd.Decimal, n *numTemplate) string {
 	return s
 }
 
-// numWriter lays a number out by a template.
+// numWriter writes a number by a template.
 type numWriter struct {
 	*numTemplate
 	out    bytes.Buffer
@@ -409,7 +409,7 @@ type numWriter struct {
 	err error
 }
 
-// write lays out a number's digits. The places of the template are counted, not those of the number: PostgreSQL's rules on signs and
+// write writes a number's digits by the template. The places of the template are counted, not those of the number: PostgreSQL's rules on signs and
 // brackets, in all their oddity, are about them.
 func (n *numTemplate) write(number string, sign byte, spaces int) (types.Datum, error) {
 	w := &numWriter{numTemplate: n, number: number, sign: sign, spaces: spaces, relevant: -1, end: -1}

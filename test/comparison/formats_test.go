@@ -48,7 +48,10 @@ var patterns = Generator{Name: "patterns", Generate: patternCase, Fixed: File("p
 
 func patternCase(r *rand.Rand) Case {
 	subject := func() string {
-		return quote(pick(r, []string{"", "a", "abc", "aabbcc", "abcabc", "hello world", "ab\ncd", "a\nb\nc", "foobar", "a b  c", "AbC", "xay", "a.b", "é1ü2", "123abc", "a\\b", "a%b_c"}))
+		if r.IntN(8) == 0 {
+			return pick(r, []string{`E'ab\ncd'`, `E'a\nb\nc'`})
+		}
+		return quote(pick(r, []string{"", "a", "abc", "aabbcc", "abcabc", "hello world", "foobar", "a b  c", "AbC", "xay", "a.b", "é1ü2", "123abc", "a\\b", "a%b_c"}))
 	}
 	chance := func(n int) bool { return r.IntN(n) == 0 }
 	switch r.IntN(10) {

@@ -1,16 +1,17 @@
-package scalar
+package system
 
 import (
 	"strings"
 	"unicode/utf8"
 
 	"meridian/sql/charset"
+	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
 
 // addEncodings adds conversions between encodings. Text is UTF8; in other encodings it is bytes.
-func addEncodings(r *Registry) {
+func addEncodings(r *scalar.Registry) {
 	named := func(role, spelling string) (*charset.Charset, string, error) {
 		c, name, ok := charset.Named(spelling)
 		switch {
@@ -47,7 +48,7 @@ func addEncodings(r *Registry) {
 		}
 		return types.NewBytes(string(out)), nil
 	}
-	r.Func2("convert_from(bytea, text) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("convert_from(bytea, text) text", func(_ *scalar.Context, a, b types.Datum) (types.Datum, error) {
 		c, name, err := named("source ", b.Str())
 		if err != nil {
 			return types.Null, err
@@ -59,16 +60,16 @@ func addEncodings(r *Registry) {
 		if !utf8.ValidString(s) { // SQL_ASCII
 			return types.Null, types.InvalidUTF8([]byte(s))
 		}
-		return str(s)
+		return types.NewString(s), nil
 	})
-	r.Func2("convert_to(text, text) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("convert_to(text, text) bytea", func(_ *scalar.Context, a, b types.Datum) (types.Datum, error) {
 		c, _, err := named("destination ", b.Str())
 		if err != nil {
 			return types.Null, err
 		}
 		return encoded(a.Str(), c)
 	})
-	r.Func("convert(bytea, text, text) bytea", func(_ *Context, args []types.Datum) (types.Datum, error) {
+	r.Func("convert(bytea, text, text) bytea", func(_ *scalar.Context, args []types.Datum) (types.Datum, error) {
 		from, fromName, err := named("source ", args[1].Str())
 		if err != nil {
 			return types.Null, err
@@ -117,7 +118,7 @@ func addEncodings(r *Registry) {
 		}
 		return encoded(s, to)
 	})
-	r.Func2("length(bytea, text) int4", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+	r.Func2("length(bytea, text) int4", func(_ *scalar.Context, a, b types.Datum) (types.Datum, error) {
 		c, name, err := named("", b.Str())
 		if err != nil {
 			return types.Null, err
