@@ -8,8 +8,14 @@ import (
 	"meridian/sql/sqlstate"
 )
 
+// inFilter is the clause of an aggregate's condition.
+const inFilter = "FILTER"
+
 // aggregate binds an aggregate call, and returns its output column, which replaces the call above the grouping.
 func (b *builder) aggregate(c *exprContext, n *tree.FuncExpr, name string) scalar.Expr {
+	if c.inAgg && c.clause == inFilter {
+		b.fail(sqlstate.GroupingError, n, "aggregate functions are not allowed in %s", c.clause)
+	}
 	if c.inAgg {
 		b.fail(sqlstate.GroupingError, n, "aggregate function calls cannot be nested")
 	}
@@ -70,7 +76,7 @@ func (b *builder) aggFunc(c *exprContext, n *tree.FuncExpr, name string) *scalar
 	}
 	if n.Filter != nil {
 		fc := *inner
-		fc.clause = "FILTER"
+		fc.clause = inFilter
 		f.Filter = b.boolean(&fc, n.Filter)
 	}
 	for _, o := range n.OrderBy {
@@ -82,7 +88,13 @@ func (b *builder) aggFunc(c *exprContext, n *tree.FuncExpr, name string) *scalar
 		if f.Distinct {
 			found := false
 			for _, a := range f.Args {
-				found = found || scalar.Equal(a, x)
+				if found = found || scalar.Equal(a, x); found {
+					break
+				}
+				// The argument may be the expression, cast to the parameter's type: a varchar that is aggregated as a text.
+				if k, ok := a.(*scalar.Cast); ok && !k.Explicit && scalar.Equal(k.Arg, x) {
+					ord.Expr, found = a, true
+				}
 			}
 			if !found {
 				b.fail(sqlstate.InvalidColumnReference, o.Expr, "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list")

@@ -523,7 +523,7 @@ func typesOf(args []scalar.Expr) []*types.T {
 func (b *builder) cast(c *exprContext, n *tree.CastExpr) scalar.Expr {
 	to := b.typeRef(n.Type)
 	b.text.cast(n, to)
-	if a, ok := unparen(n.Expr).(*tree.Array); ok && to.Kind == types.KindArray && len(a.Exprs) > 0 {
+	if a, ok := unparen(n.Expr).(*tree.Array); ok && to.Kind == types.KindArray {
 		return b.arrayAs(c, a, to)
 	}
 	x := b.expr(c, n.Expr)
@@ -531,7 +531,7 @@ func (b *builder) cast(c *exprContext, n *tree.CastExpr) scalar.Expr {
 	if from.Kind != types.KindUnknown && !types.CanCast(from, to, types.CastExplicit) {
 		b.fail(sqlstate.CannotCoerce, n, "cannot cast type %s to %s", from.Name(), to.Name())
 	}
-	// Literals such as '{1,2}'::int[] and ARRAY[] are read as the target type directly.
+	// Literals such as '{1,2}'::int[] are read as the target type directly.
 	return b.coerce(x, to, types.CastExplicit, n.Expr)
 }
 
@@ -600,7 +600,8 @@ func (b *builder) row(c *exprContext, n *tree.Tuple) scalar.Expr {
 func (b *builder) array(c *exprContext, n *tree.Array) scalar.Expr {
 	elems := b.exprs(c, n.Exprs)
 	if len(elems) == 0 {
-		return &scalar.ArrayCtor{T: types.TextArray}
+		raise(b.at(sqlstate.New(sqlstate.IndeterminateDatatype, "cannot determine type of empty array").
+			WithHint("Explicitly cast to the desired type, for example ARRAY[]::integer[]."), n))
 	}
 	elems, t := b.common("ARRAY", elems, n.Exprs[0])
 	return &scalar.ArrayCtor{Elems: elems, T: types.ArrayOf(t)}

@@ -38,6 +38,35 @@ func (b *builder) rowStatement(n tree.Statement, sc *scope, tag *string) output 
 	return output{}
 }
 
+// clausesOnce refuses clauses that stand both within and behind a query's parentheses, as PostgreSQL's grammar does.
+func (b *builder) clausesOnce(n, in *tree.Select) {
+	twice := func(what string) { b.fail(sqlstate.SyntaxError, nil, "multiple %s clauses not allowed", what) }
+	for {
+		limit := func(s *tree.Select) tree.Limit {
+			if s.Limit == nil {
+				return tree.Limit{}
+			}
+			return *s.Limit
+		}
+		outer, inner := limit(n), limit(in)
+		switch {
+		case len(n.OrderBy) > 0 && len(in.OrderBy) > 0:
+			twice("ORDER BY")
+		case outer.Offset != nil && inner.Offset != nil:
+			twice("OFFSET")
+		case (outer.Count != nil || outer.LimitAll) && (inner.Count != nil || inner.LimitAll):
+			twice("LIMIT")
+		case n.With != nil && in.With != nil:
+			twice("WITH")
+		}
+		p, ok := in.Select.(*tree.ParenSelect)
+		if !ok {
+			return
+		}
+		in = p.Select
+	}
+}
+
 // selectQuery binds a query expression with its WITH, ORDER BY and LIMIT. With keep, columns of untyped literals stay
 // unknown, and the caller gives them a type (set operations, INSERT); otherwise they become text.
 func (b *builder) selectQuery(n *tree.Select, sc *scope, keep bool) output {
@@ -49,6 +78,7 @@ func (b *builder) selectQuery(n *tree.Select, sc *scope, keep bool) output {
 	case *tree.SelectClause:
 		out = b.selectClause(s, n, sc, keep)
 	case *tree.ParenSelect:
+		b.clausesOnce(n, s.Select)
 		locked := b.locked
 		b.locked = locked || len(n.Locking) > 0
 		out = b.selectQuery(s.Select, b.nested(sc), keep)

@@ -29,6 +29,9 @@ func windowFunction(name string) (*types.T, bool) {
 
 // windowCall binds a call with OVER.
 func (b *builder) windowCall(c *exprContext, n *tree.FuncExpr, name string) scalar.Expr {
+	if c.clause == inFilter {
+		b.fail(sqlstate.WindowingError, n, "window functions are not allowed in %s", c.clause)
+	}
 	if c.inWin {
 		b.fail(sqlstate.WindowingError, n, "window function calls cannot be nested")
 	}
@@ -69,11 +72,20 @@ func (b *builder) windowCall(c *exprContext, n *tree.FuncExpr, name string) scal
 	if ref == "" {
 		ref = string(def.Name)
 	}
+	copied := def.RefName != "" // OVER w uses the window as it is
 	for ref != "" {
 		base, ok := lv.defs[ref]
 		if !ok {
 			b.fail(sqlstate.UndefinedObject, ref, "window \"%s\" does not exist", ref)
 		}
+		if base.Frame != nil && copied {
+			e := sqlstate.New(sqlstate.WindowingError, "cannot copy window \"%s\" because it has a frame clause", ref)
+			if string(def.RefName) == ref && len(orderBy) == 0 && frame == nil {
+				e = e.WithHint("Omit the parentheses in this OVER clause.")
+			}
+			raise(b.at(e, n))
+		}
+		copied = true
 		if len(partitions) > 0 && def.RefName != "" {
 			b.fail(sqlstate.WindowingError, n, "cannot override PARTITION BY clause of window \"%s\"", ref)
 		}
@@ -113,6 +125,12 @@ func (b *builder) windowAggregate(inner *exprContext, n *tree.FuncExpr, name str
 	if n.Type == tree.DistinctFuncType {
 		b.fail(sqlstate.FeatureNotSupported, n, "DISTINCT is not implemented for window functions")
 	}
+	if len(n.OrderBy) > 0 {
+		b.fail(sqlstate.FeatureNotSupported, n, "aggregate ORDER BY is not implemented for window functions")
+	}
+	if len(n.Exprs) == 0 && name == "count" {
+		b.fail(sqlstate.WrongObjectType, n, "count(*) must be used to call a parameterless aggregate function")
+	}
 	f := &scalar.AggFunc{}
 	if len(n.Exprs) == 1 {
 		if _, star := n.Exprs[0].(tree.UnqualifiedStar); !star {
@@ -128,7 +146,9 @@ func (b *builder) windowAggregate(inner *exprContext, n *tree.FuncExpr, name str
 	f.Agg, f.T = res.Agg, res.Return
 	f.Args = b.coerceArgs(f.Args, res.Args, n)
 	if n.Filter != nil {
-		f.Filter = b.boolean(inner, n.Filter)
+		fc := *inner
+		fc.clause, fc.aggs = inFilter, false
+		f.Filter = b.boolean(&fc, n.Filter)
 	}
 	return f
 }

@@ -114,8 +114,9 @@ func byName(name string) *Charset {
 	return nil
 }
 
-// Find returns the encoding of a name in any of its spellings, and PostgreSQL's own name for it. A nil Charset converts nothing.
-func Find(spelling string) (*Charset, string, error) {
+// Named returns the encoding of a name in any of its spellings, and PostgreSQL's own name for it; empty: there is none. A nil Charset
+// converts nothing. ok is false for an encoding that PostgreSQL has and this package has not.
+func Named(spelling string) (c *Charset, name string, ok bool) {
 	plain := strings.Map(func(r rune) rune {
 		switch {
 		case r >= '0' && r <= '9', r >= 'a' && r <= 'z':
@@ -126,21 +127,40 @@ func Find(spelling string) (*Charset, string, error) {
 		return -1
 	}, spelling)
 	if name, ok := refused[plain]; ok {
-		return nil, "", sqlstate.New(sqlstate.FeatureNotSupported, "invalid value for parameter \"client_encoding\": \"%s\"", spelling).
-			WithDetail("Conversion between %s and UTF8 is not supported.", name)
+		return nil, name, false
 	}
-	name := spellings[plain]
-	if name == "" {
+	if name = spellings[plain]; name == "" {
 		name = strings.Replace(strings.ToUpper(plain), "WINDOWS", "WIN", 1)
 	}
 	if plain != "" && strings.Contains(" "+unconverted+" ", " "+name+" ") {
-		return nil, name, nil
+		return nil, name, true
 	}
 	if c := byName(name); c != nil {
+		return c, name, true
+	}
+	return nil, "", false
+}
+
+// Find is Named for client_encoding, with its errors.
+func Find(spelling string) (*Charset, string, error) {
+	c, name, ok := Named(spelling)
+	switch {
+	case ok:
 		return c, name, nil
+	case name != "":
+		return nil, "", sqlstate.New(sqlstate.FeatureNotSupported, "invalid value for parameter \"client_encoding\": \"%s\"", spelling).
+			WithDetail("Conversion between %s and UTF8 is not supported.", name)
 	}
 	return nil, "", sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for parameter \"client_encoding\": \"%s\"", spelling)
 }
+
+// controls reports that the bytes 80 to 9f are control characters, for which the library's tables of the ISO's encodings have nothing.
+func (c *Charset) controls() bool {
+	return strings.HasPrefix(c.Name, "LATIN") || strings.HasPrefix(c.Name, "ISO")
+}
+
+// SingleByte reports whether each character has one byte.
+func (c *Charset) SingleByte() bool { return c != nil && c.single != nil }
 
 // bytesShown prints the bytes of a character for an error.
 func bytesShown[T string | []byte](b T) string {
@@ -182,6 +202,9 @@ func (c *Charset) DecodeStart(b []byte) (out, rest []byte, err error) {
 		out = make([]byte, 0, len(b)+len(b)/4)
 		for _, x := range b {
 			r := c.single.DecodeByte(x)
+			if r == utf8.RuneError && x < 0xa0 && c.controls() {
+				r = rune(x)
+			}
 			if r == utf8.RuneError {
 				return nil, nil, sqlstate.New(sqlstate.UntranslatableCharacter, "character with byte sequence 0x%02x in encoding \"%s\" has no equivalent in encoding \"UTF8\"", x, c.Name)
 			}
@@ -271,7 +294,10 @@ func (c *Charset) encode(dst []byte, s []byte, lossy bool) ([]byte, error) {
 		ok := false
 		if c.single != nil {
 			var b byte
-			if b, ok = c.single.EncodeRune(r); ok {
+			if b, ok = c.single.EncodeRune(r); !ok && r >= 0x80 && r < 0xa0 && c.controls() {
+				b, ok = byte(r), true
+			}
+			if ok {
 				dst = append(dst, b)
 			}
 		} else if n, _, err := enc.Transformer.Transform(piece[:], s[:size], true); err == nil {

@@ -427,7 +427,8 @@ func (a *varianceDecimal) Result(*Context) (types.Datum, error) {
 	if err != nil || !a.root {
 		return v, err
 	}
-	return sqrtDecimal(nil, v)
+	// The root has as many digits behind the point as the variance.
+	return decimalOf(sqrtAt(v.Decimal(), divScale(num.Decimal(), den)))
 }
 
 // varianceFloat is the Youngs-Cramer recurrence that PostgreSQL uses for floats.

@@ -315,7 +315,11 @@ func sqrtDecimal(_ *Context, a types.Datum) (types.Datum, error) {
 	}
 	w, _ := weight(x)
 	sweight := (w+1)*groupDigits/2 - 1
-	scale := clampScale(minSigDigits-sweight, scaleOf(x))
+	return decimalOf(sqrtAt(x, clampScale(minSigDigits-sweight, scaleOf(x))))
+}
+
+// sqrtAt is a finite number's root with a number of digits behind the point.
+func sqrtAt(x *apd.Decimal, scale int32) *apd.Decimal {
 	// The integer root of x * 10^(2*scale+2) has one digit more than needed, which decides the rounding.
 	var n big.Int
 	if shift := int32(2*scale+2) + x.Exponent; shift >= 0 {
@@ -326,7 +330,7 @@ func sqrtDecimal(_ *Context, a types.Datum) (types.Datum, error) {
 	n.Sqrt(&n)
 	r := &apd.Decimal{Exponent: -scale - 1}
 	r.Coeff.SetMathBigInt(&n)
-	return decimalOf(types.RoundDecimal(r, scale))
+	return types.RoundDecimal(r, scale)
 }
 
 func expDecimal(_ *Context, a types.Datum) (types.Datum, error) {

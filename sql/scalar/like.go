@@ -17,6 +17,9 @@ type likePattern struct {
 	literal       string
 	isLiteral     bool
 	before, after bool // with isLiteral: a % before, after
+	// broken is a pattern that ends with its escape character: it matches nothing, and is an error where a text reaches its end.
+	broken []rune
+	escape rune
 }
 
 // likeItem is a literal character or, if any, one arbitrary character.
@@ -37,7 +40,7 @@ func compileLike(pattern string, escape rune, fold bool) (*likePattern, error) {
 		switch {
 		case escape != 0 && c == escape:
 			if i++; i >= len(rs) {
-				return nil, sqlstate.New(sqlstate.InvalidEscape, "LIKE pattern must not end with escape character")
+				return &likePattern{broken: rs, escape: escape, fold: fold}, nil
 			}
 			c = rs[i]
 			fallthrough
@@ -78,6 +81,10 @@ func compileLike(pattern string, escape rune, fold bool) (*likePattern, error) {
 // match also fails when the statement is cancelled: a long literal may be tried at every place of a long text.
 func (p *likePattern) match(ctx *Context, s string) (bool, error) {
 	m := likeMatch{likePattern: p, ctx: ctx}
+	if p.broken != nil {
+		_, err := m.walk([]rune(s), p.broken)
+		return false, err
+	}
 	ok := m.match(s)
 	return ok && m.err == nil, m.err
 }
@@ -87,6 +94,62 @@ type likeMatch struct {
 	ctx  *Context
 	work int
 	err  error
+}
+
+// walk goes over a text and a pattern that ends with its escape character as PostgreSQL does, to find out whether that end is reached.
+// done says that no later place of the text needs to be tried.
+func (p *likeMatch) walk(s, pattern []rune) (done bool, err error) {
+	bad := sqlstate.New(sqlstate.InvalidEscape, "LIKE pattern must not end with escape character")
+	same := func(a, b rune) bool { return a == b || p.fold && unicode.ToLower(a) == unicode.ToLower(b) }
+	for len(s) > 0 && len(pattern) > 0 {
+		if p.work++; p.work > atOnceSteps {
+			p.work = 0
+			if err := p.ctx.Check(); err != nil {
+				return true, err
+			}
+		}
+		switch c := pattern[0]; {
+		case c == p.escape:
+			if len(pattern) < 2 {
+				return true, bad
+			}
+			if !same(pattern[1], s[0]) {
+				return false, nil
+			}
+			pattern = pattern[1:]
+		case c == '%':
+			for len(pattern) > 0 && (pattern[0] == '%' || pattern[0] == '_') {
+				if pattern[0] == '_' {
+					if len(s) == 0 {
+						return true, nil
+					}
+					s = s[1:]
+				}
+				pattern = pattern[1:]
+			}
+			first := pattern[0] // the escape character is there
+			if first == p.escape {
+				if len(pattern) < 2 {
+					return true, bad
+				}
+				first = pattern[1]
+			}
+			for ; len(s) > 0; s = s[1:] {
+				if !same(s[0], first) {
+					continue
+				}
+				if done, err := p.walk(s, pattern); done || err != nil {
+					return true, err
+				}
+			}
+			return true, nil
+		case c == '_':
+		case !same(c, s[0]):
+			return false, nil
+		}
+		s, pattern = s[1:], pattern[1:]
+	}
+	return len(s) == 0, nil
 }
 
 func (p *likeMatch) match(s string) bool {

@@ -1,6 +1,8 @@
 package scalar
 
 import (
+	"strconv"
+
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
@@ -14,6 +16,9 @@ func addPopulate(r *Registry) {
 			return func(ctx *Context, a []types.Datum) (types.Datum, error) {
 				if ts[0].Kind != types.KindTuple {
 					return types.Null, sqlstate.New(sqlstate.DatatypeMismatch, "first argument of %s_populate_record must be a row type", t)
+				}
+				if unknownRow(ts[0], a[0]) {
+					return types.Null, noRowType(t + "_populate_record")
 				}
 				if a[1].IsNull() {
 					return a[0], nil
@@ -29,6 +34,9 @@ func addPopulate(r *Registry) {
 			return func(ctx *Context, a []types.Datum) (types.Datum, error) {
 				if ts[0].Kind != types.KindTuple {
 					return types.Null, sqlstate.New(sqlstate.DatatypeMismatch, "first argument of %s_populate_recordset must be a row type", t)
+				}
+				if unknownRow(ts[0], a[0]) {
+					return types.Null, noRowType(t + "_populate_recordset")
 				}
 				if a[1].IsNull() {
 					return types.Null, nil
@@ -69,6 +77,14 @@ func addPopulate(r *Registry) {
 	}
 }
 
+// unknownRow reports that a value of a row type says nothing about its fields: NULL::record.
+func unknownRow(t *types.T, d types.Datum) bool { return len(t.Fields) == 0 && d.IsNull() }
+
+func noRowType(function string) error {
+	return sqlstate.New(sqlstate.FeatureNotSupported, "could not determine row type for result of %s", function).
+		WithHint("Provide a non-null record argument, or call the function in the FROM clause using a column definition list.")
+}
+
 // rowOf makes a row from an object; fields that the object does not have stay as in base.
 func rowOf(ctx *Context, v *types.JSONValue, t *types.T, base types.Datum, caller string) (types.Datum, error) {
 	switch v.Kind {
@@ -84,12 +100,18 @@ func rowOf(ctx *Context, v *types.JSONValue, t *types.T, base types.Datum, calle
 	if !base.IsNull() {
 		copy(out.Elems, base.Tuple().Elems)
 	}
+	names := t.Names
+	if len(names) == 0 { // ROW(...)
+		for i := range t.Fields {
+			names = append(names, "f"+strconv.Itoa(i+1))
+		}
+	}
 	for i, f := range t.Fields {
-		if i >= len(t.Names) {
+		if i >= len(names) {
 			break
 		}
-		if m := v.Get(t.Names[i]); m != nil {
-			d, err := valueOf(ctx, m, f, t.Names[i])
+		if m := v.Get(names[i]); m != nil {
+			d, err := valueOf(ctx, m, f, names[i])
 			if err != nil {
 				return types.Null, err
 			}

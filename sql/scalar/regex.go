@@ -12,20 +12,16 @@ import (
 )
 
 // translateRegex turns a PostgreSQL advanced regular expression into Go's syntax. Back references and look-around
-// have no counterpart and are refused.
-func translateRegex(p string) (string, error) {
+// have no counterpart and are refused. stop: [^...] does not match a newline.
+func translateRegex(p string, stop bool) (string, error) {
 	bad := func(what string) (string, error) {
 		return "", sqlstate.New(sqlstate.InvalidRegex, "invalid regular expression: %s", what)
 	}
-	if rest, ok := strings.CutPrefix(p, "***="); ok {
-		return regexp.QuoteMeta(rest), nil
-	}
-	p = strings.TrimPrefix(p, "***:")
 	if strings.Contains(p, "(?=") || strings.Contains(p, "(?!") || strings.Contains(p, "(?<=") || strings.Contains(p, "(?<!") {
 		return "", sqlstate.New(sqlstate.FeatureNotSupported, "look-around in regular expressions is not supported")
 	}
 	var b strings.Builder
-	class := false
+	class, groups := false, 0
 	for i := 0; i < len(p); i++ {
 		c := p[i]
 		switch {
@@ -74,7 +70,9 @@ func translateRegex(p string) (string, error) {
 			b.WriteByte(c)
 			if i+1 < len(p) && p[i+1] == '^' {
 				b.WriteByte('^')
-				i++
+				if i++; stop {
+					b.WriteString(`\n`)
+				}
 			}
 			if i+1 < len(p) && p[i+1] == ']' {
 				b.WriteString(`\]`)
@@ -108,6 +106,8 @@ func translateRegex(p string) (string, error) {
 				}
 			default:
 				switch {
+				case e >= '1' && e <= '9' && int(e-'0') > groups:
+					return bad("invalid backreference number")
 				case e >= '1' && e <= '9':
 					return "", sqlstate.New(sqlstate.FeatureNotSupported, "back references in regular expressions are not supported")
 				case e == 'd' || e == 'D' || e == 's' || e == 'S' || e == 'w' || e == 'W' || e == 'n' || e == 't' || e == 'r' ||
@@ -121,6 +121,9 @@ func translateRegex(p string) (string, error) {
 				}
 			}
 		default:
+			if c == '(' && !strings.HasPrefix(p[i+1:], "?") {
+				groups++
+			}
 			b.WriteByte(c)
 		}
 	}
@@ -130,48 +133,115 @@ func translateRegex(p string) (string, error) {
 	return b.String(), nil
 }
 
+// regexOptions are what flags, and options within a pattern, say. Later ones win.
+type regexOptions struct {
+	fold, expanded bool
+	stop           bool // a newline is matched by no . and by no [^...]
+	lines          bool // ^ and $ are at the ends of lines, too
+	syntax         regexSyntax
+}
+
+type regexSyntax byte
+
+const (
+	advanced regexSyntax = iota
+	extended
+	basic
+	quoted
+)
+
+// add reports whether there is such an option.
+func (o *regexOptions) add(f rune) bool {
+	switch f {
+	case 'b':
+		o.syntax = basic
+	case 'c':
+		o.fold = false
+	case 'e':
+		o.syntax = extended
+	case 'i':
+		o.fold = true
+	case 'm', 'n':
+		o.stop, o.lines = true, true
+	case 'p':
+		o.stop, o.lines = true, false
+	case 'q':
+		o.syntax = quoted
+	case 's':
+		o.stop, o.lines = false, false
+	case 't':
+		o.expanded = false
+	case 'w':
+		o.stop, o.lines = false, true
+	case 'x':
+		o.expanded = true
+	default:
+		return false
+	}
+	return true
+}
+
 // compileRegex compiles a pattern with flags as regexp_replace takes them.
 func compileRegex(pattern, flags string) (re *regex, global bool, err error) {
 	if len(pattern) > patternMax {
 		return nil, false, tooComplex()
 	}
-	goFlags, basic := "s", false
+	var o regexOptions
 	for _, f := range flags {
-		switch f {
-		case 'g':
+		if f == 'g' {
 			global = true
-		case 'i':
-			goFlags += "i"
-		case 'c', 's', 't', 'e':
-		case 'b':
-			basic = true
-		case 'n', 'm', 'p', 'w':
-			goFlags = strings.ReplaceAll(goFlags, "s", "") + "m"
-		case 'x':
-			pattern = stripExpanded(pattern)
-		case 'q':
-			pattern = "***=" + pattern
-		default:
+		} else if !o.add(f) {
 			return nil, false, badFlag(f)
 		}
 	}
-	if basic {
-		pattern = basicToExtended(pattern)
-	}
-	// Embedded options come first.
-	if strings.HasPrefix(pattern, "(?") {
-		if end := strings.IndexByte(pattern, ')'); end > 2 && strings.Trim(pattern[2:end], "bceimnpqstwx") == "" {
-			if strings.Contains(pattern[2:end], "i") {
-				goFlags += "i"
-			}
-			pattern = pattern[end+1:]
+	if o.syntax != quoted {
+		switch rest, ok := strings.CutPrefix(pattern, "***"); {
+		case ok && strings.HasPrefix(rest, "="):
+			pattern, o.syntax = rest[1:], quoted
+		case ok && strings.HasPrefix(rest, ":"):
+			pattern, o.syntax = rest[1:], advanced
+		case ok:
+			return nil, false, sqlstate.New(sqlstate.InvalidRegex, "invalid regular expression: quantifier operand invalid")
 		}
 	}
-	t, err := translateRegex(pattern)
-	if err != nil {
-		return nil, false, err
+	// Embedded options come first.
+	if o.syntax == advanced && strings.HasPrefix(pattern, "(?") && len(pattern) > 2 && pattern[2] >= 'a' && pattern[2] <= 'z' {
+		end := strings.IndexByte(pattern, ')')
+		for i := 2; i < end; i++ {
+			if pattern[i] == 'g' || !o.add(rune(pattern[i])) {
+				end = -1
+			}
+		}
+		if end < 0 {
+			return nil, false, sqlstate.New(sqlstate.InvalidRegex, "invalid regular expression: invalid embedded option")
+		}
+		pattern = pattern[end+1:]
 	}
-	re, err = newRegex("(?" + goFlags + ")" + t)
+	if o.expanded && o.syntax != quoted {
+		pattern = stripExpanded(pattern)
+	}
+	t := regexp.QuoteMeta(pattern)
+	if o.syntax != quoted {
+		if o.syntax == basic {
+			pattern = basicToExtended(pattern)
+		}
+		if t, err = translateRegex(pattern, o.stop); err != nil {
+			return nil, false, err
+		}
+	}
+	goFlags := ""
+	for _, f := range []struct {
+		set  bool
+		flag string
+	}{{!o.stop, "s"}, {o.lines, "m"}, {o.fold, "i"}} {
+		if f.set {
+			goFlags += f.flag
+		}
+	}
+	if goFlags != "" {
+		t = "(?" + goFlags + ")" + t
+	}
+	re, err = newRegex(t)
 	if err != nil {
 		msg := err.Error()
 		if i := strings.Index(msg, ": "); i >= 0 {
@@ -305,11 +375,18 @@ func basicToExtended(p string) string {
 				i = j
 			}
 		case c == '\\' && i+1 < len(p):
-			if i++; !strings.ContainsRune("(){}", rune(p[i])) {
+			i++
+			switch e := p[i]; {
+			case e == '<' || e == '>':
+				b.WriteString(`\y`)
+				continue
+			case e >= 'a' && e <= 'z' || e >= 'A' && e <= 'Z' || strings.IndexByte("(){}", e) >= 0:
+			default:
 				b.WriteByte('\\')
 			}
 			b.WriteByte(p[i])
-		case strings.ContainsRune("(){}+?|", rune(c)), c == '*' && i == 0:
+		case strings.ContainsRune("(){}+?|", rune(c)), c == '*' && i == 0,
+			c == '^' && i > 0 && !strings.HasSuffix(p[:i], `\(`), c == '$' && i+1 < len(p) && !strings.HasPrefix(p[i+1:], `\)`):
 			b.WriteByte('\\')
 			b.WriteByte(c)
 		default:
@@ -357,7 +434,8 @@ func similarPattern(p string, escape rune) (string, error) {
 				}
 				continue
 			}
-			b.WriteString(regexp.QuoteMeta(string(rs[i])))
+			b.WriteByte('\\') // so that \d is a class, as it is in a regular expression
+			b.WriteRune(rs[i])
 		case class && c == '[' && i+1 < len(rs) && rs[i+1] == ':':
 			for i < len(rs) && !(rs[i] == ']' && rs[i-1] == ':') {
 				b.WriteRune(rs[i])
@@ -367,7 +445,9 @@ func similarPattern(p string, escape rune) (string, error) {
 				b.WriteByte(']')
 			}
 		case class:
-			class = c != ']'
+			if class = c != ']'; c == '\\' {
+				b.WriteByte('\\')
+			}
 			b.WriteRune(c)
 		case c == '[':
 			class = true
@@ -385,7 +465,10 @@ func similarPattern(p string, escape rune) (string, error) {
 		case strings.ContainsRune("|{)", c):
 			b.WriteRune(c)
 		default:
-			b.WriteString(regexp.QuoteMeta(string(c)))
+			if strings.ContainsRune(`\.^$`, c) {
+				b.WriteByte('\\')
+			}
+			b.WriteRune(c)
 		}
 	}
 	b.WriteString(")$")
@@ -590,6 +673,9 @@ func addFormat(r *Registry) {
 	format := func(ts []*types.T) evalN {
 		return func(ctx *Context, args []types.Datum) (types.Datum, error) { return formatText(ctx, args, ts) }
 	}
+	r.Func1("format(text) text", func(ctx *Context, a types.Datum) (types.Datum, error) {
+		return formatText(ctx, []types.Datum{a}, nil)
+	}).Stable()
 	o := r.Func("format(text, variadic any) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
 		ts := make([]*types.T, len(args))
 		for i := range ts {

@@ -4,6 +4,7 @@ import (
 	"io"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"unicode/utf8"
 
 	"meridian/sql/sqlstate"
@@ -20,6 +21,10 @@ type regex struct {
 	// rest finds the next match after the first character of a text, which is there for the sake of \b: its group 1 is
 	// the match, and the pattern's own groups follow.
 	rest *regexp.Regexp
+	// here is the longest match right after the first character; nil if the pattern is lazy, and rest finds the match itself.
+	here *regexp.Regexp
+	// empty: the pattern can match nothing. The library leaves out an empty match right after another one, PostgreSQL does not.
+	empty bool
 }
 
 const (
@@ -34,7 +39,8 @@ func tooComplex() error {
 	return sqlstate.New(sqlstate.InvalidRegex, "invalid regular expression: regular expression is too complex")
 }
 
-// newRegex compiles Go's syntax.
+// newRegex compiles Go's syntax. A pattern without a lazy quantifier matches as much as it can, whichever of its alternatives comes
+// first, as POSIX has it; with one, the first way to match counts.
 func newRegex(pattern string) (*regex, error) {
 	re, err := regexp.Compile(pattern)
 	if err != nil {
@@ -44,13 +50,53 @@ func newRegex(pattern string) (*regex, error) {
 	if err != nil {
 		return nil, err
 	}
+	lazy := hasLazy(tree)
+	r := &regex{Regexp: re, empty: canBeEmpty(tree)}
 	prog, err := syntax.Compile(tree.Simplify())
 	if err != nil {
 		return nil, err
 	}
-	r := &regex{Regexp: re, size: len(prog.Inst)}
-	r.rest, err = regexp.Compile(`\A(?s:.)(?s:.*?)(` + pattern + `)`)
-	return r, err
+	r.size = len(prog.Inst)
+	if r.rest, err = regexp.Compile(`\A(?s:.)(?s:.*?)(` + pattern + `)`); err != nil || lazy {
+		return r, err
+	}
+	re.Longest()
+	if r.here, err = regexp.Compile(`\A(?s:.)(` + pattern + `)`); err != nil {
+		return nil, err
+	}
+	r.here.Longest()
+	return r, nil
+}
+
+func hasLazy(t *syntax.Regexp) bool {
+	switch t.Op {
+	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest, syntax.OpRepeat:
+		if t.Flags&syntax.NonGreedy != 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(t.Sub, hasLazy)
+}
+
+// canBeEmpty reports whether a pattern may match nothing somewhere.
+func canBeEmpty(t *syntax.Regexp) bool {
+	switch t.Op {
+	case syntax.OpLiteral:
+		return len(t.Rune) == 0
+	case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL, syntax.OpNoMatch:
+		return false
+	case syntax.OpStar, syntax.OpQuest:
+		return true
+	case syntax.OpRepeat:
+		return t.Min == 0 || canBeEmpty(t.Sub[0])
+	case syntax.OpPlus, syntax.OpCapture:
+		return canBeEmpty(t.Sub[0])
+	case syntax.OpAlternate:
+		return slices.ContainsFunc(t.Sub, canBeEmpty)
+	case syntax.OpConcat:
+		return !slices.ContainsFunc(t.Sub, func(s *syntax.Regexp) bool { return !canBeEmpty(s) })
+	}
+	return true
 }
 
 // short reports that the whole text may be given to the matcher.
@@ -113,7 +159,12 @@ func (re *regex) first(ctx *Context, s string) ([]int, error) {
 
 // all calls f with each match, until f fails; f must not keep the match. limit bounds the matches; zero: all.
 func (re *regex) all(ctx *Context, s string, limit int, f func(m []int) error) error {
-	if re.short(s) {
+	return re.allFrom(ctx, s, 0, limit, f)
+}
+
+// allFrom is all from a position on: what comes before is still there for ^ and \b.
+func (re *regex) allFrom(ctx *Context, s string, start, limit int, f func(m []int) error) error {
+	if start == 0 && re.short(s) && !re.empty {
 		if limit == 0 {
 			limit = -1
 		}
@@ -124,31 +175,20 @@ func (re *regex) all(ctx *Context, s string, limit int, f func(m []int) error) e
 		}
 		return nil
 	}
-	// As in the library, an empty match right after another one does not count.
-	for at, n, last := 0, 0, -1; at <= len(s); n++ {
+	for at, n := start, 0; at <= len(s); n++ {
 		m, err := re.after(ctx, s, at)
 		if err != nil || m == nil {
 			return err
 		}
-		counts := true
-		if m[1] == at {
-			counts = m[0] != last
-			if _, w := utf8.DecodeRuneInString(s[at:]); w > 0 {
-				at += w
-			} else {
-				at = len(s) + 1
-			}
-		} else {
-			at = m[1]
+		if at = m[1]; m[0] == m[1] { // not there again
+			_, w := utf8.DecodeRuneInString(s[at:])
+			at += max(w, 1)
 		}
-		last = m[1]
-		if counts {
-			if err := f(m); err != nil {
-				return err
-			}
-			if limit--; limit == 0 {
-				return nil
-			}
+		if err := f(m); err != nil {
+			return err
+		}
+		if limit--; limit == 0 {
+			return nil
 		}
 		if err := ctx.tick(n); err != nil {
 			return err
@@ -169,7 +209,15 @@ func (re *regex) after(ctx *Context, s string, at int) ([]int, error) {
 	if src.err != nil || m == nil {
 		return nil, src.err
 	}
-	m = m[2:]
+	if m = m[2:]; re.here != nil {
+		_, w := utf8.DecodeLastRuneInString(s[:from+m[0]])
+		from += m[0] - w
+		src := re.source(ctx, s[from:])
+		if m = re.here.FindReaderSubmatchIndex(src); src.err != nil || m == nil {
+			return nil, src.err
+		}
+		m = m[2:]
+	}
 	for i := range m {
 		if m[i] >= 0 {
 			m[i] += from
@@ -204,13 +252,12 @@ func regexReplace(ctx *Context, re *regex, global bool, s, repl string) (types.D
 
 // splitRegex calls f with the pieces between the matches.
 func splitRegex(ctx *Context, re *regex, s string, f func(piece string) error) error {
-	at := 0
+	at, last := 0, 0
 	err := re.all(ctx, s, 0, func(m []int) error {
-		if m[1] == m[0] {
-			// An empty match splits between characters, not at the ends.
-			if m[0] == 0 || m[0] == len(s) {
-				return nil
-			}
+		// An empty match splits between characters: not at the ends, nor right after another match.
+		splits := m[0] < len(s) && m[1] > last
+		if last = m[1]; !splits {
+			return nil
 		}
 		piece := s[at:m[0]]
 		at = m[1]

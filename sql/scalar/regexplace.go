@@ -21,25 +21,27 @@ func addRegexPlaces(r *Registry) {
 		}
 		return otherwise
 	}
-	// from is the text from its start-th character on, and how many characters come before.
-	from := func(s string, start int64) (string, int64, error) {
+	// from is the place of the start-th character, in bytes; -1: the text is shorter.
+	from := func(s string, start int64) (int, error) {
 		if start < 1 {
-			return "", 0, invalid("start", start)
+			return 0, invalid("start", start)
 		}
-		before := int64(0)
-		for before < start-1 && s != "" {
-			_, n := utf8.DecodeRuneInString(s)
-			s = s[n:]
-			before++
+		at := 0
+		for ; start > 1; start-- {
+			_, n := utf8.DecodeRuneInString(s[at:])
+			if n == 0 {
+				return -1, nil
+			}
+			at += n
 		}
-		if before < start-1 {
-			return "", -1, nil
-		}
-		return s, before, nil
+		return at, nil
 	}
 	// nth is the place of a group in the n-th match, in bytes; nil if there is none.
-	nth := func(ctx *Context, re *regex, s string, n, group int64) (place []int, err error) {
-		err = re.all(ctx, s, 0, func(m []int) error {
+	nth := func(ctx *Context, re *regex, s string, start int, n, group int64) (place []int, err error) {
+		err = re.allFrom(ctx, s, start, int(n), func(m []int) error {
+			if len(m) == 2 && group == 1 { // without groups, the first one is the whole
+				group = 0
+			}
 			if n--; n == 0 && 2*group+1 < int64(len(m)) && m[2*group] >= 0 {
 				place = []int{m[2*group], m[2*group+1]}
 			}
@@ -80,16 +82,16 @@ func addRegexPlaces(r *Registry) {
 		}
 		checkedRegex(r.add(r.funcs, "regexp_replace(text, text, text, "+v.sig+") text", Immutable), 1, v.flags, "", check, true,
 			func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
-				s, before, err := from(args[0].Str(), args[3].Int())
-				if err != nil || before < 0 {
+				s := args[0].Str()
+				start, err := from(s, args[3].Int())
+				if err != nil || start < 0 {
 					return args[0], err
 				}
 				wanted := number(args, 4, 1)
 				out := text{ctx: ctx}
-				out.write(args[0].Str()[:len(args[0].Str())-len(s)])
 				var expanded []byte
 				at, n := 0, int64(0)
-				err = re.all(ctx, s, int(wanted), func(m []int) error {
+				err = re.allFrom(ctx, s, start, int(wanted), func(m []int) error {
 					if n++; wanted != 0 && n != wanted {
 						return nil
 					}
@@ -111,12 +113,12 @@ func addRegexPlaces(r *Registry) {
 	}{{"text, text, int4", -1}, {"text, text, int4, text", 3}} {
 		checkedRegex(r.add(r.funcs, "regexp_count("+v.sig+") int4", Immutable), 1, v.flags, "", valid(2, -1, -1, -1), false,
 			func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
-				s, before, err := from(args[0].Str(), args[2].Int())
-				if err != nil || before < 0 {
+				start, err := from(args[0].Str(), args[2].Int())
+				if err != nil || start < 0 {
 					return types.NewInt(0), err
 				}
 				n := int64(0)
-				err = re.all(ctx, s, 0, func([]int) error { n++; return nil })
+				err = re.allFrom(ctx, args[0].Str(), start, 0, func([]int) error { n++; return nil })
 				return types.NewInt(n), err
 			})
 	}
@@ -128,15 +130,16 @@ func addRegexPlaces(r *Registry) {
 		checkedRegex(r.add(r.funcs, "regexp_instr("+v.sig+") int4", Immutable), 1, v.flags, "", valid(2, 3, 4, 6), false,
 			func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
 				n, end, group := number(args, 3, 1), number(args, 4, 0), number(args, 6, 0)
-				s, before, err := from(args[0].Str(), number(args, 2, 1))
-				if err != nil || before < 0 {
+				s := args[0].Str()
+				start, err := from(s, number(args, 2, 1))
+				if err != nil || start < 0 {
 					return types.NewInt(0), err
 				}
-				place, err := nth(ctx, re, s, n, group)
+				place, err := nth(ctx, re, s, start, n, group)
 				if place == nil || err != nil {
 					return types.NewInt(0), err
 				}
-				return types.NewInt(before + int64(utf8.RuneCountInString(s[:place[end]])) + 1), nil
+				return types.NewInt(int64(utf8.RuneCountInString(s[:place[end]])) + 1), nil
 			})
 	}
 	for _, v := range []struct {
@@ -147,15 +150,16 @@ func addRegexPlaces(r *Registry) {
 		checkedRegex(r.add(r.funcs, "regexp_substr("+v.sig+") text", Immutable), 1, v.flags, "", valid(2, 3, -1, 5), false,
 			func(ctx *Context, re *regex, _ bool, args []types.Datum) (types.Datum, error) {
 				n, group := number(args, 3, 1), number(args, 5, 0)
-				s, before, err := from(args[0].Str(), number(args, 2, 1))
-				if err != nil || before < 0 {
+				s := args[0].Str()
+				start, err := from(s, number(args, 2, 1))
+				if err != nil || start < 0 {
 					return types.Null, err
 				}
-				place, err := nth(ctx, re, s, n, group)
+				place, err := nth(ctx, re, s, start, n, group)
 				if place == nil || err != nil {
 					return types.Null, err
 				}
-				return pieceOf(args[0].Str(), s[place[0]:place[1]]), nil
+				return pieceOf(s, s[place[0]:place[1]]), nil
 			})
 	}
 }

@@ -289,12 +289,9 @@ func (r *Registry) choose(all []candidate, args []*types.T, operator bool, text 
 	for _, c := range all {
 		switch {
 		case len(c.args) == len(args) && !c.variadic:
-		case c.variadic && len(args) >= len(c.args)-1:
+		case c.variadic && len(args) >= len(c.args):
 			expanded := append([]*types.T(nil), c.args...)
 			last := expanded[len(expanded)-1]
-			if len(args) == len(c.args)-1 {
-				expanded = expanded[:len(args)]
-			}
 			for len(expanded) < len(args) {
 				expanded = append(expanded, last)
 			}

@@ -454,13 +454,6 @@ func addBytes(r *Registry) {
 		return types.NewString(s), err
 	})
 	r.Func2("decode(text, text) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) { return decode(a.Str(), b.Str()) })
-	r.Func2("convert_from(bytea, text) text", func(_ *Context, a, b types.Datum) (types.Datum, error) {
-		if !utf8.ValidString(a.Str()) {
-			return types.Null, types.InvalidUTF8([]byte(a.Str()))
-		}
-		return str(a.Str())
-	})
-	r.Func2("convert_to(text, text) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) { return types.NewBytes(a.Str()), nil })
 }
 
 // addBits adds access to single bytes and bits.

@@ -538,9 +538,23 @@ func Equal(a, b Expr) bool {
 		}
 	case *Quantified:
 		y, ok := b.(*Quantified)
-		if !ok || x.All != y.All || x.LeftID != y.LeftID || x.ElemID != y.ElemID {
+		if !ok || x.All != y.All {
 			return false
 		}
+		// Each has columns of its own for the two sides of its operator.
+		op := Rewrite(y.Op, func(e Expr) Expr {
+			c, ok := e.(*Column)
+			if !ok || c.ID != y.LeftID && c.ID != y.ElemID {
+				return e
+			}
+			n := *c
+			n.ID = x.LeftID
+			if c.ID == y.ElemID {
+				n.ID = x.ElemID
+			}
+			return &n
+		})
+		return Equal(x.Op, op) && Equal(x.Arg, y.Arg) && Equal(x.Array, y.Array)
 	case *ArrayCtor:
 		y, ok := b.(*ArrayCtor)
 		if !ok || !x.T.Equal(y.T) {

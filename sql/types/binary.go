@@ -3,6 +3,7 @@ package types
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"time"
 	"unicode/utf8"
@@ -306,7 +307,20 @@ func InvalidUTF8(b []byte) error {
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])
 		if r == utf8.RuneError && n <= 1 {
-			return sqlstate.New(sqlstate.CharacterNotInRepertoire, "invalid byte sequence for encoding \"UTF8\": 0x%02x", b[i])
+			width := 1 // as many bytes as the first one promises
+			for _, lead := range []byte{0xc0, 0xe0, 0xf0} {
+				if b[i] >= lead {
+					width++
+				}
+			}
+			if b[i] >= 0xf8 {
+				width = 1
+			}
+			e := sqlstate.New(sqlstate.CharacterNotInRepertoire, "invalid byte sequence for encoding \"UTF8\":")
+			for _, c := range b[i:min(i+width, len(b))] {
+				e.Message += fmt.Sprintf(" 0x%02x", c)
+			}
+			return e
 		}
 		i += n
 	}

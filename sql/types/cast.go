@@ -286,13 +286,13 @@ func castDecimal(d Datum, from, to *T) (Datum, error) {
 		return NewInt(v), nil
 	case KindFloat8:
 		f := DecimalToFloat(x)
-		if math.IsInf(f, 0) && x.Form == apd.Finite {
+		if x.Form == apd.Finite && (math.IsInf(f, 0) || f == 0 && x.Coeff.Sign() != 0) {
 			return Null, sqlstate.New(sqlstate.NumericOutOfRange, "%q is out of range for type double precision", Raw(AppendDecimal(nil, x)))
 		}
 		return NewFloat(f), nil
 	case KindFloat4:
 		f := float64(float32(DecimalToFloat(x)))
-		if math.IsInf(f, 0) && x.Form == apd.Finite {
+		if x.Form == apd.Finite && (math.IsInf(f, 0) || f == 0 && x.Coeff.Sign() != 0) {
 			return Null, sqlstate.New(sqlstate.NumericOutOfRange, "%q is out of range for type real", Raw(AppendDecimal(nil, x)))
 		}
 		return NewFloat(f), nil

@@ -429,7 +429,7 @@ func firstChar(s string) string {
 		return ""
 	}
 	if len(s) == 4 && s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' && s[3] >= '0' && s[3] <= '7' {
-		return string([]byte{(s[1]-'0')<<6 | (s[2]-'0')<<3 | s[3] - '0'})
+		return string([]byte{(s[1]-'0')<<6 | (s[2]-'0')<<3 | (s[3] - '0')})
 	}
 	return s[:1]
 }

@@ -15,7 +15,7 @@ var Builtins = sync.OnceValue(NewBuiltins)
 func NewBuiltins() *scalar.Registry {
 	return scalar.NewRegistry(
 		addSequences, addRegions, addIdentity, addDefinitions, addAddresses, addComments, addSignatures, addLookups, addPrivileges,
-		addSizes, addRelations, addTransaction, addNode, addTypes, addSettings, addSignals, addCluster, addNames, addAdvisory, addSets,
+		addSizes, addRelations, addTransaction, addNode, addTypes, addSettings, addSignals, addCluster, addNames, addAdvisory, addSets, addEncodings,
 	)
 }
 
