@@ -191,7 +191,7 @@ func (b *builder) alias(p *part, as tree.AliasClause) {
 		cols = append(cols, c)
 	}
 	if len(as.Cols) > visible {
-		b.fail(sqlstate.InvalidColumnReference, name, "table \"%s\" has %d columns available but %d columns specified", name, visible, len(as.Cols))
+		b.fail(sqlstate.InvalidColumnReference, nil, "table \"%s\" has %d columns available but %d columns specified", name, visible, len(as.Cols))
 	}
 	p.scope = &scope{cols: cols, rels: []*relation{r}}
 }

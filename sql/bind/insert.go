@@ -95,6 +95,10 @@ func (b *builder) insertSource(n *tree.Insert, t *catalog.Table, targets []int, 
 		return b.insertSelect(n, t, targets, explicit, sc, ins, f)
 	}
 	width := len(rows[0])
+	if width > len(targets) || width < len(targets) && explicit && !n.DefaultValues() {
+		// An error within the expressions has precedence.
+		b.exprs(&exprContext{scope: &scope{parent: sc.parent, level: sc.level, ctes: sc.ctes}, clause: "VALUES", allowDefault: true}, rows[0])
+	}
 	if !n.DefaultValues() {
 		targets = b.insertWidth(targets, width, explicit, rows[0], n)
 	}
@@ -144,6 +148,12 @@ func (b *builder) insertSource(n *tree.Insert, t *catalog.Table, targets []int, 
 		}
 		return defaults[k]
 	}
+	// The expressions are bound in the order in which they are written, and then they get their columns' types.
+	written := make([]int, len(slots))
+	for k := range slots {
+		written[k] = k
+	}
+	slices.SortStableFunc(written, func(x, y int) int { return slots[x].value - slots[y].value })
 	for i, r := range rows {
 		if len(r) != width {
 			var at any
@@ -160,19 +170,27 @@ func (b *builder) insertSource(n *tree.Insert, t *catalog.Table, targets []int, 
 			}
 		}
 		out := cells[i*len(slots) : (i+1)*len(slots) : (i+1)*len(slots)]
-		for k, s := range slots {
+		for _, k := range written {
+			s := slots[k]
 			col := &t.Columns[s.ordinal]
 			if s.value < 0 || overrideUser && col.Identity != 0 {
 				out[k] = def(k)
 				continue
 			}
-			x := b.expr(c, r[s.value])
-			if _, ok := x.(*scalar.Default); ok {
+			out[k] = b.expr(c, r[s.value])
+		}
+		for _, k := range written {
+			s := slots[k]
+			col := &t.Columns[s.ordinal]
+			if s.value < 0 || overrideUser && col.Identity != 0 {
+				continue
+			}
+			if _, ok := out[k].(*scalar.Default); ok {
 				out[k] = def(k)
 				continue
 			}
 			b.mayWrite(col, true)
-			out[k] = b.assign(x, col, r[s.value])
+			out[k] = b.assign(out[k], col, r[s.value])
 		}
 		if wants >= 0 {
 			out = append(out, &scalar.Const{Value: types.NewBool(askDefault(rows[i:i+1], wants) > 0), T: types.Bool})
@@ -227,7 +245,7 @@ func (b *builder) insertSelect(n *tree.Insert, t *catalog.Table, targets []int, 
 		from := q.cols[i].t
 		if from.Kind != types.KindUnknown && !types.CanCast(from, col.Type, types.CastAssignment) {
 			raise(b.at(sqlstate.New(sqlstate.DatatypeMismatch, "column \"%s\" is of type %s but expression is of type %s", col.Name, col.Type.Name(), from.Name()).
-				WithHint("You will need to rewrite or cast the expression."), firstExpr(n.Rows)))
+				WithHint("You will need to rewrite or cast the expression."), targetExpr(n.Rows, i)))
 		}
 	}
 	b.retype(&q, ts, types.CastAssignment)

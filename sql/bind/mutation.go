@@ -143,27 +143,30 @@ func (b *builder) assignments(es tree.UpdateExprs, t *catalog.Table, c *exprCont
 		b.mayWrite(col, false)
 		out = append(out, opt.SetItem{Ordinal: o, Expr: b.assign(x, col, at)})
 	}
+	// All expressions are bound before any is assigned: an error of one has precedence over those of types.
+	var assigns []func()
 	for _, e := range es {
 		ec := *c
 		ec.allowDefault = true
 		if !e.Tuple {
 			if x, f := subscriptedValue(e.Expr); f != nil {
 				value := b.expr(c, f.Exprs[0])
-				o := b.columnTarget(t, e.Names[0], c.scope)
-				// Several assignments to parts of one column are applied in order.
-				for i := range out {
-					if out[i].Ordinal == o && parts[o] {
-						out[i].Expr = b.assignPart(c, out[i].Expr, &t.Columns[o], x, value, e.Expr)
-						value = nil
+				assigns = append(assigns, func() {
+					o := b.columnTarget(t, e.Names[0], c.scope)
+					// Several assignments to parts of one column are applied in order.
+					for i := range out {
+						if out[i].Ordinal == o && parts[o] {
+							out[i].Expr = b.assignPart(c, out[i].Expr, &t.Columns[o], x, value, e.Expr)
+							return
+						}
 					}
-				}
-				if value != nil {
 					set(e.Names[0], b.assignPart(c, b.targetColumn(c, t, &t.Columns[o]), &t.Columns[o], x, value, e.Expr), e.Expr)
 					parts[o] = true
-				}
+				})
 				continue
 			}
-			set(e.Names[0], b.expr(&ec, e.Expr), e.Expr)
+			value := b.expr(&ec, e.Expr)
+			assigns = append(assigns, func() { set(e.Names[0], value, e.Expr) })
 			continue
 		}
 		var row *scalar.RowCtor
@@ -190,9 +193,19 @@ func (b *builder) assignments(es tree.UpdateExprs, t *catalog.Table, c *exprCont
 		if len(row.Elems) != len(e.Names) {
 			b.fail(sqlstate.SyntaxError, e.Expr, "number of columns does not match number of values")
 		}
-		for i, n := range e.Names {
-			set(n, row.Elems[i], e.Expr)
-		}
+		assigns = append(assigns, func() {
+			tuple, _ := unparen(e.Expr).(*tree.Tuple)
+			for i, n := range e.Names {
+				at := e.Expr
+				if tuple != nil && len(tuple.Exprs) == len(e.Names) {
+					at = tuple.Exprs[i]
+				}
+				set(n, row.Elems[i], at)
+			}
+		})
+	}
+	for _, assign := range assigns {
+		assign()
 	}
 	return out
 }

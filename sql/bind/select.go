@@ -106,10 +106,6 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 	if rel == nil {
 		rel = oneRow()
 	}
-	if n.Where != nil {
-		c := &exprContext{scope: sc, clause: "WHERE"}
-		rel = filter(rel, b.boolean(c, n.Where.Expr))
-	}
 	for _, w := range n.Window {
 		if lv.defs == nil {
 			lv.defs = map[string]*tree.WindowDef{}
@@ -130,6 +126,9 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 		b.storeStars(n, items, sc)
 	}
 	visible := len(items)
+	if n.Where != nil {
+		rel = filter(rel, b.boolean(&exprContext{scope: sc, clause: "WHERE"}, n.Where.Expr))
+	}
 	groups := b.groupExprs(n.GroupBy, sc, items[:visible], n)
 	var having scalar.Expr
 	if n.Having != nil {

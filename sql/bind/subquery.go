@@ -49,7 +49,7 @@ func (b *builder) subquery(c *exprContext, s *tree.Subquery, kind scalar.Subquer
 		return q
 	}
 	if len(out.cols) != 1 {
-		b.fail(sqlstate.SyntaxError, nil, "subquery must return only one column")
+		b.fail(sqlstate.SyntaxError, s, "subquery must return only one column")
 	}
 	q.Col = out.cols[0].id
 	q.T = out.cols[0].t
