@@ -64,6 +64,7 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 	d.name, temporary = b.newRelation(string(n.Table.CatalogName), string(n.Table.SchemaName), string(n.Table.ObjectName), temporary)
 	d.temporary = temporary
 	d.draft = &catalog.Table{Name: d.name.Name}
+	d.b.draft, d.b.draftName = d.draft, d.name
 	ct := &CreateTable{Name: d.name, IfNotExists: n.IfNotExists, Temporary: temporary, WithData: !b.stmt.NoData, Options: map[string]string{}}
 	switch b.stmt.OnCommit {
 	case parse.DeleteRows:

@@ -188,6 +188,9 @@ func (b *builder) expr(c *exprContext, e tree.Expr) scalar.Expr {
 		b.text.literal(n, k)
 		return k
 	case *tree.UnresolvedName:
+		if n.Star && n.NumParts > 1 && c.scope != nil {
+			return b.starRow(c, n)
+		}
 		if n.Star {
 			b.fail(sqlstate.SyntaxError, n, "row expansion via \"*\" is not supported here")
 		}
@@ -820,7 +823,7 @@ func (b *builder) callArgs(c *exprContext, es tree.Exprs) []scalar.Expr {
 // starRow is the row that t.* stands for where one value is wanted.
 func (b *builder) starRow(c *exprContext, u *tree.UnresolvedName) scalar.Expr {
 	for s := c.scope; s != nil; s = s.parent {
-		if r := b.findRelation(s, u.Parts[1], u.Parts[2], u); r != nil {
+		if r := b.findRelation(s, u); r != nil {
 			return b.wholeRow(c.scope, s, r)
 		}
 	}

@@ -38,6 +38,7 @@ func isUpsert(oc *tree.OnConflict) bool { return oc.IsUpsertAlias() }
 func (b *builder) insert(n *tree.Insert, sc *scope) output {
 	withs := b.with(n.With, sc)
 	t, alias, _ := b.target(n.Table, "INSERT")
+	sc.level.seen = append(sc.level.seen, &scope{rels: []*relation{targetRelation(t, alias)}})
 	var targets []int
 	explicit := len(n.Columns) > 0
 	for _, c := range n.Columns {

@@ -48,9 +48,18 @@ func (b *builder) target(t tree.TableExpr, verb string) (*catalog.Table, string,
 	return tab, alias, n
 }
 
+// targetRelation is the table that a statement changes.
+func targetRelation(t *catalog.Table, alias string) *relation {
+	r := &relation{alias: alias, table: t, target: t}
+	if alias == t.Name {
+		r.bare = t
+	}
+	return r
+}
+
 // newRow makes the columns under which checks and RETURNING see a row as written, and a scope of the public ones.
 func (b *builder) newRow(t *catalog.Table, alias string) ([]opt.ColumnID, *scope) {
-	r := &relation{alias: alias, table: t, target: t}
+	r := targetRelation(t, alias)
 	s := &scope{level: &level{}, rels: []*relation{r}, cols: make([]column, 0, len(t.Columns))}
 	ids := make([]opt.ColumnID, len(t.Columns))
 	for i := range t.Columns {
@@ -290,8 +299,9 @@ func changesKey(t *catalog.Table, set []opt.SetItem) bool {
 func (b *builder) update(n *tree.Update, sc *scope) output {
 	withs := b.with(n.With, sc)
 	t, alias, _ := b.target(n.Table, "UPDATE")
-	r := &relation{alias: alias, table: t, target: t}
+	r := targetRelation(t, alias)
 	rel, part := b.scan(t, r, true)
+	sc.level.seen = append(sc.level.seen, part)
 	target := rel.(*opt.Scan)
 	old := append([]opt.ColumnID(nil), target.Cols...)
 	sc.add(part)
@@ -458,8 +468,9 @@ func (b *builder) delete(n *tree.Delete, sc *scope) output {
 	}
 	withs := b.with(n.With, sc)
 	t, alias, _ := b.target(n.Table, "DELETE")
-	r := &relation{alias: alias, table: t, target: t}
+	r := targetRelation(t, alias)
 	rel, part := b.scan(t, r, true)
+	sc.level.seen = append(sc.level.seen, part)
 	d := &opt.Delete{Table: t, Old: append([]opt.ColumnID(nil), rel.(*opt.Scan).Cols...)}
 	sc.add(part)
 	rel = b.joinFrom(rel, n.Using, sc)

@@ -382,6 +382,40 @@ func (s *source) locateOp(err error, node any) error {
 
 // operator is the position of a node's operator, or zero.
 func (p *placer) operator(node any) int {
+	if i := p.operatorToken(node); i >= 0 {
+		return p.Pos(i)
+	}
+	switch n := node.(type) {
+	case *tree.CastExpr, *tree.NullIfExpr:
+		return p.pos(n)
+	case *tree.ComparisonExpr:
+		for _, t := range operatorTexts(cmpSymbol(n)) {
+			if i := p.stmt.FindText(t, p.guess(n.Left)); i > 0 {
+				return i
+			}
+		}
+	case *tree.BinaryExpr:
+		return p.stmt.FindText(n.Operator.Symbol.String(), p.guess(n.Left))
+	}
+	return 0
+}
+
+// end is the last token of an expression that is known, or -1.
+func (p *placer) end(node tree.Expr) int {
+	if n, ok := unparen(node).(*tree.BinaryExpr); ok {
+		if right := p.end(n.Right); right >= 0 {
+			return right
+		}
+		if i := p.operatorToken(n); i >= 0 {
+			return i + 1 // a constant without a text of its own, such as NULL
+		}
+	}
+	_, last := p.Extent(node)
+	return last
+}
+
+// operatorToken is a node's operator, or -1.
+func (p *placer) operatorToken(node any) int {
 	var left, right tree.Expr
 	var texts []string
 	switch n := node.(type) {
@@ -408,42 +442,32 @@ func (p *placer) operator(node any) int {
 		}
 	case *tree.CastExpr:
 		if n.SyntaxMode == tree.CastShort {
-			if _, last := p.Extent(n.Expr); last >= 0 {
-				return p.Pos(p.Next(last+1, "::"))
+			if last := p.end(n.Expr); last >= 0 {
+				return p.Next(last+1, "::")
 			}
 			if first, _ := p.Extent(&n.Type); first >= 0 {
-				return p.Pos(p.Before(first, "::"))
+				return p.Before(first, "::")
 			}
 		}
-		return p.pos(n)
-	case *tree.NullIfExpr:
-		return p.pos(n)
+		return -1
 	default:
-		return 0
+		return -1
 	}
-	if len(texts) == 0 {
-		return 0
-	}
-	if _, last := p.Extent(left); last >= 0 {
+	if last := p.end(left); last >= 0 {
 		if i := p.Next(last+1, texts...); i >= 0 {
-			return p.Pos(i)
+			return i
 		}
 	}
 	if first := p.start(right); first >= 0 {
 		for i := first - 1; i >= 0; i-- {
 			for _, t := range texts {
 				if p.Text(i) == t {
-					return p.Pos(i)
+					return i
 				}
 			}
 		}
 	}
-	for _, t := range texts {
-		if i := p.stmt.FindText(t, p.guess(left)); i > 0 {
-			return i
-		}
-	}
-	return 0
+	return -1
 }
 
 // operatorTexts are the spellings of an operator's first token, in lower case.

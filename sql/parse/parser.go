@@ -521,6 +521,16 @@ func (s *Statement) grammarError(err error, toks []Token) error {
 		}
 		return syntaxError(s.Source, Token{EOF, int32(s.End), int32(s.End)})
 	}
+	if strings.HasPrefix(m, "length for type ") && strings.HasSuffix(m, "must be at least 1") {
+		// PostgreSQL finds this at the type's name.
+		for i := len(toks) - 1; i > 0; i-- {
+			if int(toks[i].Pos) < off && isPunct(toks[i], s.Source, "(") {
+				off = int(toks[i-1].Pos)
+				break
+			}
+		}
+		return sqlstate.New(sqlstate.InvalidParameterValue, "%s", strings.ToLower(m)).At(CharPos(s.Source, off))
+	}
 	c := sqlstate.Code(code.String())
 	if c == "XXUUU" || c == "" {
 		c = sqlstate.SyntaxError

@@ -82,3 +82,6 @@ func positionCase(r *rand.Rand) Case {
 		"create table t (a int, b text, c int[], d date)", "create table u (id int primary key, d text)", s,
 	}}
 }
+
+// qualified: columns whose qualifier has a schema.
+var qualified = Generator{Name: "qualified", Fixed: Positioned("qualified")}
