@@ -497,7 +497,12 @@ func (b *builder) arbiters(oc *tree.OnConflict, t *catalog.Table) []catalog.Inde
 	for _, c := range oc.Columns {
 		col := t.ColumnByName(string(c))
 		if col == nil {
-			b.fail(sqlstate.UndefinedColumn, c, "column \"%s\" does not exist", c)
+			e := sqlstate.New(sqlstate.UndefinedColumn, "column \"%s\" does not exist", c)
+			if b.home == nil {
+				p := b.places()
+				e.Position = p.Pos(p.Opening(p.Of(string(c)))) // that of the list
+			}
+			raise(e)
 		}
 		want[col.ID] = true
 	}

@@ -316,6 +316,39 @@ func (p *placer) guess(node any) int {
 	return 0
 }
 
+// failKey raises an error at the key that has the column or is one of a column: PostgreSQL's position is where the constraint begins.
+func (s *source) failKey(code sqlstate.Code, column tree.Name, format string, args ...any) {
+	e := sqlstate.New(code, format, args...)
+	if s.home == nil && s.stmt != nil {
+		e.Position = s.places().key(column)
+	}
+	raise(e)
+}
+
+// key is the position of the constraint of a column, or of the constraint in whose list it is; zero: it is not in the text.
+func (p *placer) key(column tree.Name) int {
+	at := p.Of(string(column))
+	if at < 0 {
+		return 0
+	}
+	i := p.Opening(at)
+	switch {
+	case i > 0 && p.Text(i-1) == "unique":
+		i--
+	case i > 1 && p.Text(i-1) == "key" && p.Text(i-2) == "primary":
+		i -= 2
+	case i > 0 && (p.Text(i-1) == "include" || p.Text(i-1) == "storing"):
+		for i--; i > 0 && p.Text(i) != "unique" && p.Text(i) != "primary"; i-- {
+		}
+	default:
+		i = p.Next(at+1, "primary", "unique")
+	}
+	if i > 1 && p.Text(i-2) == "constraint" {
+		i -= 2
+	}
+	return p.Pos(i)
+}
+
 // literalPos is the position of a literal whose type is not known yet, or zero.
 func (s *source) literalPos(e scalar.Expr) int {
 	if k, ok := e.(*scalar.Const); ok && k.T.Kind == types.KindUnknown && s.home == nil {

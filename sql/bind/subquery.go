@@ -15,7 +15,7 @@ import (
 // bindSubquery binds the query of a subquery expression, and returns the columns of enclosing queries that it reads.
 func (b *builder) bindSubquery(c *exprContext, s *tree.Subquery) (output, []opt.ColumnID) {
 	if c.noSubquery {
-		b.fail(sqlstate.FeatureNotSupported, nil, "cannot use subquery in %s", strings.TrimSuffix(c.clause, "s"))
+		b.fail(sqlstate.FeatureNotSupported, s, "cannot use subquery in %s", strings.TrimSuffix(c.clause, "s"))
 	}
 	inner := c.scope.child()
 	inner.level.within = c
@@ -124,7 +124,7 @@ func (b *builder) rowSubquery(c *exprContext, s *tree.Subquery, n int) scalar.Ex
 	for i := range n {
 		out, outer := b.bindSubquery(c, s)
 		if len(out.cols) != n {
-			b.fail(sqlstate.SyntaxError, nil, "subquery must return %d columns", n)
+			b.fail(sqlstate.SyntaxError, s, "number of columns does not match number of values")
 		}
 		col := out.cols[i]
 		q := &scalar.Subquery{Kind: scalar.SubqueryScalar, Outer: outer, T: col.t, Col: col.id,
@@ -139,7 +139,7 @@ func (b *builder) rowSubquery(c *exprContext, s *tree.Subquery, n int) scalar.Ex
 func (b *builder) rowOnce(c *exprContext, s *tree.Subquery, n int) (*scalar.RowCtor, opt.ProjectItem) {
 	out, outer := b.bindSubquery(c, s)
 	if len(out.cols) != n {
-		b.fail(sqlstate.SyntaxError, nil, "subquery must return %d columns", n)
+		b.fail(sqlstate.SyntaxError, s, "number of columns does not match number of values")
 	}
 	whole := &scalar.RowCtor{T: &types.T{Kind: types.KindTuple}}
 	for _, col := range out.cols {

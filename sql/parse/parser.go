@@ -407,6 +407,11 @@ func (p *Parser) statement(s *Statement, toks []Token) error {
 
 // viaGrammar parses the statement by the grammar library, after rewriting the forms that the library does not accept.
 func (p *Parser) viaGrammar(s *Statement, toks []Token) error {
+	if isWord(toks[0], s.Source, "create") || isWord(toks[0], s.Source, "alter") {
+		if err := columnClauses(s.Source, toks); err != nil {
+			return err
+		}
+	}
 	edits, err := rewrite(s, toks, p.stored)
 	if err != nil {
 		return err
@@ -587,9 +592,14 @@ func syntaxError(src string, t Token) error {
 	return sqlstate.New(sqlstate.SyntaxError, "syntax error at or near \"%s\"", near(t.Text(src))).At(CharPos(src, int(t.Pos)))
 }
 
+const beforeExpr = "SELECT "
+
+// ExprPosition is the position of the first character of an expression in the text that ParseExpr parses.
+const ExprPosition = len(beforeExpr) + 1
+
 // ParseExpr parses a scalar expression, such as a stored default, in the form that descriptors keep.
 func ParseExpr(text string) (tree.Expr, *Statement, error) {
-	s, err := ParseOne("SELECT " + text)
+	s, err := ParseOne(beforeExpr + text)
 	if err != nil {
 		return nil, nil, err
 	}

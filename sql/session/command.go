@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -682,6 +683,10 @@ func (s *Session) executed(ctx context.Context, c *bind.Execute) (*plan.Plan, []
 	for i, a := range c.Args {
 		e, err := s.binder(nil).Expr(ctx, a, p.Plan.Params[i])
 		if err != nil {
+			var se *sqlstate.Error
+			if errors.As(err, &se) && se.Position > 0 && i < len(c.Positions) {
+				se.Position += c.Positions[i] - parse.ExprPosition
+			}
 			return nil, nil, err
 		}
 		if params[i], err = evaluate(&s.scalarCtx, e); err != nil {
