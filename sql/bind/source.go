@@ -419,7 +419,12 @@ func (p *placer) operator(node any) int {
 		return p.Pos(i)
 	}
 	switch n := node.(type) {
-	case *tree.CastExpr, *tree.NullIfExpr:
+	case *tree.CastExpr:
+		if i := p.stmt.FindText("::", 0); n.SyntaxMode == tree.CastShort && i > 0 {
+			return i
+		}
+		return p.pos(n)
+	case *tree.NullIfExpr:
 		return p.pos(n)
 	case *tree.ComparisonExpr:
 		for _, t := range operatorTexts(cmpSymbol(n)) {

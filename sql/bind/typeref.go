@@ -1,6 +1,8 @@
 package bind
 
 import (
+	"strings"
+
 	"context"
 	"strconv"
 
@@ -21,6 +23,11 @@ func (b *builder) typeRef(ref tree.ResolvableTypeReference) *types.T {
 	case *gtypes.T:
 		return b.grammarType(r)
 	case *tree.ArrayTypeReference:
+		defer unplaced(func(e *sqlstate.Error) {
+			if name, ok := strings.CutSuffix(e.Message, "\" does not exist"); ok && e.Code == sqlstate.UndefinedObject {
+				e.Message = name + "[]\" does not exist"
+			}
+		})
 		return types.ArrayOf(b.typeRef(r.ElementType))
 	case *tree.UnresolvedObjectName:
 		name := r.Parts[0]

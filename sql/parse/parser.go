@@ -176,6 +176,17 @@ func (s *Statement) FindString(value string, after int) int {
 	return 0
 }
 
+// NoParameter is the error for the first parameter of a statement that has no arguments.
+func (s *Statement) NoParameter() error {
+	toks, _ := lex(s.Source[:s.End], s.Offset, nil)
+	for _, t := range toks {
+		if t.Kind == Param {
+			return sqlstate.New(sqlstate.UndefinedParameter, "there is no parameter %s", t.Text(s.Source)).At(CharPos(s.Source, int(t.Pos)))
+		}
+	}
+	return sqlstate.New(sqlstate.UndefinedParameter, "there is no parameter $1")
+}
+
 // CountRefs counts the identifiers that stand for name and are not qualifiers of something else.
 func (s *Statement) CountRefs(name string) int {
 	toks, err := lex(s.Source[:s.End], s.Offset, nil)

@@ -649,7 +649,7 @@ func (s *Session) sqlPrepare(ctx context.Context, c *bind.Prepare) error {
 	if err != nil {
 		return err
 	}
-	p := &portal.Statement{Name: strings.Clone(c.Name), Stmt: stmt, Types: given}
+	p := &portal.Statement{Name: strings.Clone(c.Name), Stmt: stmt, Types: given, Source: strings.Clone(c.Stmt.Source), Created: s.scalarCtx.StatementTime}
 	if err := s.refreshPlan(ctx, p); err != nil {
 		return err
 	}
@@ -693,6 +693,7 @@ func (s *Session) executed(ctx context.Context, c *bind.Execute) (*plan.Plan, []
 			return nil, nil, err
 		}
 	}
+	p.Executed(s.setting("plan_cache_mode"))
 	return p.Plan, params, nil
 }
 

@@ -53,7 +53,7 @@ type Generator struct {
 // generators are all of them: add yours here.
 var generators = []Generator{
 	literals, jsonForms, arrayForms, timeForms, charForms, numberForms, functions, operators, casts, temporaryTables, enums, networks, foreignKeys, texts,
-	sequences, definitions, parsing, changes, recursion, wholeRows, positions, qualified, clauses,
+	sequences, definitions, parsing, changes, recursion, wholeRows, positions, qualified, clauses, sessionStates, rights,
 }
 
 // seed keeps a generator's cases independent of the other generators that run.

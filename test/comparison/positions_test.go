@@ -106,3 +106,9 @@ func clauseCase(r *rand.Rand) Case {
 	}
 	return Case{Schema: true, Positions: true, Group: column, Statements: out}
 }
+
+// sessionStates: what statements of a session leave for later ones.
+var sessionStates = Generator{Name: "sessions", Fixed: Positioned("sessions")}
+
+// rights: functions about rights and visibility.
+var rights = Generator{Name: "rights", Fixed: Positioned("rights")}
