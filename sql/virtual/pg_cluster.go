@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"meridian/sql/catalog"
-	"meridian/sql/scalar/system"
 	"meridian/sql/scalar"
+	"meridian/sql/scalar/system"
 	"meridian/sql/types"
 )
 

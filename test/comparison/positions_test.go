@@ -6,7 +6,7 @@ import (
 )
 
 // positions: errors of statements in which several parts have the same text, so that only one occurrence is the wrong one.
-var positions = Generator{Name: "positions", Fixed: Positioned("positions"), Generate: positionCase, Always: 400, PerRound: 1000}
+var positions = Generator{Name: "positions", Fixed: Positioned("positions"), Generate: positionCase, Always: 150, PerRound: 1000}
 
 // positionCase is a query with one part that is wrong, among others that look like it and are right.
 func positionCase(r *rand.Rand) Case {
@@ -87,7 +87,7 @@ func positionCase(r *rand.Rand) Case {
 var qualified = Generator{Name: "qualified", Fixed: Positioned("qualified")}
 
 // clauses: columns with clauses of which some exclude each other, and errors of definitions.
-var clauses = Generator{Name: "clauses", Fixed: Positioned("clauses"), Generate: clauseCase, Always: 250, PerRound: 500}
+var clauses = Generator{Name: "clauses", Fixed: Positioned("clauses"), Generate: clauseCase, Always: 100, PerRound: 500}
 
 func clauseCase(r *rand.Rand) Case {
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }

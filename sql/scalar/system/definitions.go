@@ -30,7 +30,7 @@ func addDefinitions(r *scalar.Registry) {
 		}
 		return boolean(session(ctx).TypeIsVisible(uint32(a.Int())))
 	}).Stable()
-	// What exists of these kinds is built in, and visible; nothing else has an answer.
+	// Objects of these kinds are built in, and visible. An OID that none of them has gets NULL.
 	for _, n := range []string{"function", "operator", "opclass", "opfamily", "conversion", "ts_config", "ts_dict",
 		"ts_parser", "ts_template", "collation", "statistics_obj"} {
 		exists := func(*scalar.Context, uint32) bool { return false }

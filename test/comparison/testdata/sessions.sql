@@ -38,6 +38,7 @@ select name, is_holdable from pg_cursors
 close c4
 select count(*) from pg_cursors
 
+deallocate all
 prepare p(int, text) as select $1, $2
 execute p(1, 'a')
 execute p(1, 'a')
