@@ -93,7 +93,7 @@ func (b *builder) comparison(c *exprContext, n *tree.ComparisonExpr) scalar.Expr
 	if sub, ok := unparen(n.Right).(*tree.Subquery); ok && !sub.Exists {
 		if row, ok := unparen(n.Left).(*tree.Tuple); ok {
 			l := b.expr(c, row)
-			return b.operate(n.Operator.Symbol, l, b.rowSubquery(c, sub, len(row.Exprs)), n)
+			return b.operate(n.Operator.Symbol, l, b.rowSubquery(c, sub, len(row.Exprs), n), n)
 		}
 	}
 	l := b.expr(c, n.Left)

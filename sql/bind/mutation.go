@@ -186,7 +186,7 @@ func (b *builder) assignments(es tree.UpdateExprs, t *catalog.Table, c *exprCont
 				row, one = b.rowOnce(c, src, len(e.Names))
 				*rows = append(*rows, one)
 			} else {
-				row, _ = b.rowSubquery(c, src, len(e.Names)).(*scalar.RowCtor)
+				row, _ = b.rowSubquery(c, src, len(e.Names), nil).(*scalar.RowCtor)
 			}
 		default:
 			x := b.expr(&ec, src)

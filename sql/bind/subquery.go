@@ -118,12 +118,17 @@ func (b *builder) anyRow(row *scalar.RowCtor, out output, outer []opt.ColumnID, 
 }
 
 // rowSubquery binds a subquery of n columns as a row value: (a, b) = (SELECT ...), SET (a, b) = (SELECT ...). Each
-// field is a scalar subquery of its own over the same query.
-func (b *builder) rowSubquery(c *exprContext, s *tree.Subquery, n int) scalar.Expr {
+// field is a scalar subquery of its own over the same query. compared is the comparison, if the row is compared.
+func (b *builder) rowSubquery(c *exprContext, s *tree.Subquery, n int, compared *tree.ComparisonExpr) scalar.Expr {
 	row := &scalar.RowCtor{T: &types.T{Kind: types.KindTuple}}
 	for i := range n {
 		out, outer := b.bindSubquery(c, s)
-		if len(out.cols) != n {
+		switch {
+		case len(out.cols) < n && compared != nil:
+			raise(b.locateOp(sqlstate.New(sqlstate.SyntaxError, "subquery has too few columns"), compared))
+		case len(out.cols) > n && compared != nil:
+			raise(b.locateOp(sqlstate.New(sqlstate.SyntaxError, "subquery has too many columns"), compared))
+		case len(out.cols) != n:
 			b.fail(sqlstate.SyntaxError, s, "number of columns does not match number of values")
 		}
 		col := out.cols[i]
