@@ -17,6 +17,7 @@ func (b *builder) aggregate(c *exprContext, n *tree.FuncExpr, name string) scala
 		b.fail(sqlstate.GroupingError, n, "aggregate functions are not allowed in %s", c.clause)
 	}
 	if c.inAgg {
+		b.misplaced(c, n)
 		b.fail(sqlstate.GroupingError, n, "aggregate function calls cannot be nested")
 	}
 	lv := c.scope.level
@@ -40,6 +41,16 @@ func (b *builder) aggregate(c *exprContext, n *tree.FuncExpr, name string) scala
 	id := owner.aggregate(f, func() opt.ColumnID { return b.meta.Add(opt.ColumnMeta{Name: name, Type: f.T}) })
 	lv.reads(owner, id)
 	return &scalar.Column{ID: id, T: f.T, Name: name}
+}
+
+// misplaced binds the arguments of a call that stands where it may not: an error within them has precedence.
+func (b *builder) misplaced(c *exprContext, n *tree.FuncExpr) {
+	if len(n.Exprs) == 1 {
+		if _, star := n.Exprs[0].(tree.UnqualifiedStar); star {
+			return
+		}
+	}
+	b.callArgs(c, n.Exprs)
 }
 
 func (b *builder) aggFunc(c *exprContext, n *tree.FuncExpr, name string) *scalar.AggFunc {

@@ -113,7 +113,7 @@ func dump(b *strings.Builder, v reflect.Value, depth int) {
 		fmt.Fprintf(b, "%s\n", v.Type().Name())
 		for i := range v.NumField() {
 			f := v.Field(i)
-			if f.IsZero() {
+			if f.IsZero() || !v.Type().Field(i).IsExported() {
 				continue
 			}
 			fmt.Fprintf(b, "%s  %s: ", pad, v.Type().Field(i).Name)

@@ -84,6 +84,9 @@ type builder struct {
 	// nullableRows are rows of relations on a side of an outer join that may be missing, and markers the columns that tell.
 	nullableRows map[*scalar.Case]*scalar.RowCtor
 	markers      map[opt.ColumnID]*relation
+	// draft is the table that CREATE TABLE defines, and draftName its name.
+	draft     *catalog.Table
+	draftName Name
 }
 
 // bailout carries an error from the depth of the builder to Bind.

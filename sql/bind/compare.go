@@ -93,7 +93,7 @@ func (b *builder) comparison(c *exprContext, n *tree.ComparisonExpr) scalar.Expr
 	if sub, ok := unparen(n.Right).(*tree.Subquery); ok && !sub.Exists {
 		if row, ok := unparen(n.Left).(*tree.Tuple); ok {
 			l := b.expr(c, row)
-			return b.operate(n.Operator.Symbol, l, b.rowSubquery(c, sub, len(row.Exprs)), n)
+			return b.operate(n.Operator.Symbol, l, b.rowSubquery(c, sub, len(row.Exprs), n), n)
 		}
 	}
 	l := b.expr(c, n.Left)
@@ -175,9 +175,9 @@ func (b *builder) between(c *exprContext, n *tree.RangeCond) scalar.Expr {
 	from, to := b.expr(c, n.From), b.expr(c, n.To)
 	rng := func(lo, hi scalar.Expr) scalar.Expr {
 		if n.Not {
-			return &scalar.Or{Args: []scalar.Expr{b.compare(scalar.LT, x, lo, n.From), b.compare(scalar.GT, x, hi, n.To)}}
+			return &scalar.Or{Args: []scalar.Expr{b.compare(scalar.LT, x, lo, n), b.compare(scalar.GT, x, hi, n)}}
 		}
-		return &scalar.And{Args: []scalar.Expr{b.compare(scalar.GE, x, lo, n.From), b.compare(scalar.LE, x, hi, n.To)}}
+		return &scalar.And{Args: []scalar.Expr{b.compare(scalar.GE, x, lo, n), b.compare(scalar.LE, x, hi, n)}}
 	}
 	if !n.Symmetric {
 		return rng(from, to)
@@ -300,7 +300,7 @@ func (b *builder) quantified(c *exprContext, n *tree.ComparisonExpr) scalar.Expr
 	}
 	elem := scalar.ElemType(arr.Type())
 	if elem == nil {
-		b.fail(sqlstate.WrongObjectType, n, "op ANY/ALL (array) requires array on right side")
+		raise(b.locateOp(sqlstate.New(sqlstate.WrongObjectType, "op ANY/ALL (array) requires array on right side"), n))
 	}
 	if arg.Type().Kind == types.KindUnknown {
 		arg = b.coerce(arg, elem, types.CastImplicit, n.Left)

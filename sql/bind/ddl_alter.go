@@ -90,11 +90,27 @@ func alterPass(cmd tree.AlterTableCmd) int {
 	return passRest
 }
 
+// noPosition takes the position from an error of an action: PostgreSQL looks at these actions apart from the statement's text. Errors with one
+// code keep it.
+func noPosition(but sqlstate.Code) func(*sqlstate.Error) {
+	return func(e *sqlstate.Error) {
+		if e.Code != but {
+			e.Position = 0
+		}
+	}
+}
+
+// typeOf is typeRef without a position in errors.
+func (b *builder) typeOf(ref tree.ResolvableTypeReference) *types.T {
+	defer unplaced(noPosition(""))
+	return b.typeRef(ref)
+}
+
 // alterType binds ALTER COLUMN TYPE; retyped has the columns whose type the statement has already changed.
 func (b *builder) alterType(n *tree.AlterTableAlterColumnType, t *catalog.Table, retyped map[string]*types.T) *AlterColumnType {
 	col := b.existingColumn(t, n.Column)
 	b.noPartitionColumn(t, col.Name)
-	to := b.typeRef(n.ToType)
+	to := b.typeOf(n.ToType)
 	b.storable(col.Name, to, nil)
 	if col.Identity != 0 && !to.IsInteger() {
 		b.fail(sqlstate.InvalidParameterValue, nil, "identity column type must be smallint, integer, or bigint")
@@ -197,6 +213,9 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 	add := func(x AlterAction) { a.Actions = append(a.Actions, x) }
 	switch n := cmd.(type) {
 	case *tree.AlterTableAddColumn:
+		if n.ColumnDef.DefaultExpr.Expr != nil || len(n.ColumnDef.CheckExprs) > 0 {
+			defer unplaced(noPosition(sqlstate.UndefinedObject))
+		}
 		if n.IfNotExists && d.has(string(n.ColumnDef.Name)) {
 			a.Notices = append(a.Notices, Notice{Severity: "NOTICE", Code: string(sqlstate.DuplicateColumn),
 				Message: "column \"" + string(n.ColumnDef.Name) + "\" of relation \"" + t.Name + "\" already exists, skipping"})
@@ -205,6 +224,7 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 		d.define(n.ColumnDef)
 		d.flush(a, n.IfNotExists)
 	case *tree.AlterTableAddConstraint:
+		defer unplaced(noPosition(""))
 		notValid := n.ValidationBehavior == tree.ValidationSkip
 		ifNotExists := func(yes bool) {
 			if yes {
@@ -268,7 +288,10 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 		}
 		add(&ValidateConstraint{Name: string(n.Constraint)})
 	case *tree.AlterTableRenameColumn:
-		from, to := column(n.Column), string(n.NewName)
+		from, to := string(n.Column), string(n.NewName)
+		if t.ColumnByName(from) == nil {
+			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" does not exist", from)
+		}
 		if t.ColumnByName(to) != nil {
 			b.fail(sqlstate.DuplicateColumn, nil, "column \"%s\" of relation \"%s\" already exists", to, t.Name)
 		}
@@ -293,6 +316,7 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 		} else if col.Generated != "" {
 			raise(sqlstate.New(sqlstate.SyntaxError, "column \"%s\" of relation \"%s\" is a generated column", col.Name, t.Name))
 		}
+		defer unplaced(noPosition(""))
 		s := &SetDefault{Column: column(n.Column)}
 		if n.Default != nil {
 			s.Expr = d.defaultText(n.Default, t.ColumnByName(s.Column))

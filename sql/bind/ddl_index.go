@@ -27,13 +27,13 @@ func (b *builder) indexKeys(list tree.IndexElemList, of *catalog.Table, t string
 		}
 		if !has(string(e.Column)) {
 			if t == "" {
-				b.fail(sqlstate.UndefinedColumn, e.Column, "column \"%s\" named in key does not exist", e.Column)
+				b.failKey(sqlstate.UndefinedColumn, e.Column, "column \"%s\" named in key does not exist", e.Column)
 			}
 			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" does not exist", e.Column)
 		}
 		for _, o := range out {
 			if o.Name == string(e.Column) && t == "" {
-				b.fail(sqlstate.DuplicateColumn, e.Column, "column \"%s\" appears twice in unique constraint", e.Column)
+				b.failKey(sqlstate.DuplicateColumn, e.Column, "column \"%s\" appears twice in unique constraint", e.Column)
 			}
 		}
 		b.operatorClass(e, keyType(string(e.Column)))
@@ -75,7 +75,7 @@ func (b *builder) findIndex(database, schema, name string) *IndexRef {
 }
 
 func (b *builder) createIndex(n *tree.CreateIndex) Statement {
-	t := b.table(&n.Table)
+	t := b.tableOf(&n.Table)
 	if t.Kind != catalog.KindTable {
 		b.fail(sqlstate.WrongObjectType, &n.Table, "cannot create index on relation \"%s\"", t.Name)
 	}
@@ -115,7 +115,7 @@ func (b *builder) createIndex(n *tree.CreateIndex) Statement {
 	}
 	for _, s := range n.Storing {
 		if t.ColumnByName(string(s)) == nil {
-			b.fail(sqlstate.UndefinedColumn, s, "column \"%s\" does not exist", s)
+			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" does not exist", s)
 		}
 		ci.Index.Storing = append(ci.Index.Storing, string(s))
 	}

@@ -64,6 +64,7 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 	d.name, temporary = b.newRelation(string(n.Table.CatalogName), string(n.Table.SchemaName), string(n.Table.ObjectName), temporary)
 	d.temporary = temporary
 	d.draft = &catalog.Table{Name: d.name.Name}
+	d.b.draft, d.b.draftName = d.draft, d.name
 	ct := &CreateTable{Name: d.name, IfNotExists: n.IfNotExists, Temporary: temporary, WithData: !b.stmt.NoData, Options: map[string]string{}}
 	switch b.stmt.OnCommit {
 	case parse.DeleteRows:
@@ -334,7 +335,7 @@ func (d *tableDef) columnDef(n *tree.ColumnTableDef) {
 	}
 	if n.PrimaryKey.IsPrimaryKey {
 		d.notices = append(d.notices, b.parameters(indexParameters, n.PrimaryKey.StorageParams, nil)...)
-		d.constraint(deferred(ConstraintDef{Kind: PrimaryKey, Name: string(n.Unique.ConstraintName), Columns: []IndexColumnDef{{Name: name}}},
+		d.constraint(deferred(ConstraintDef{Kind: PrimaryKey, Name: string(n.Unique.ConstraintName), Columns: []IndexColumnDef{{Name: name}}, node: string(n.Name)},
 			b.deferral(parse.PrimaryConstraint)))
 	} else if n.Unique.IsUnique {
 		d.constraint(deferred(ConstraintDef{Kind: Unique, Name: string(n.Unique.ConstraintName), Columns: []IndexColumnDef{{Name: name}}},
@@ -509,7 +510,7 @@ func (d *tableDef) constraint(c ConstraintDef) {
 	if c.Kind == PrimaryKey {
 		for _, o := range d.constraints {
 			if o.Kind == PrimaryKey {
-				b.fail(sqlstate.InvalidTableDefinition, nil, "multiple primary keys for table \"%s\" are not allowed", d.name.Name)
+				b.failKey(sqlstate.InvalidTableDefinition, tree.Name(c.node), "multiple primary keys for table \"%s\" are not allowed", d.name.Name)
 			}
 		}
 		if d.existing != nil && (!d.existing.ImplicitPrimary || slices.ContainsFunc(d.existing.Indexes, func(x catalog.Index) bool { return x.Key })) {
@@ -557,6 +558,9 @@ func (d *tableDef) unique(n *tree.UniqueConstraintTableDef, def parse.Deferral) 
 	if n.PrimaryKey {
 		c.Kind = PrimaryKey
 	}
+	if len(n.Columns) > 0 {
+		c.node = string(n.Columns[0].Column)
+	}
 	if n.PartitionByIndex.ContainsPartitions() {
 		b.mayPartition(d.name.Database, "a unique constraint")
 		b.noTemporaryPartitions(d.temporary)
@@ -564,7 +568,7 @@ func (d *tableDef) unique(n *tree.UniqueConstraintTableDef, def parse.Deferral) 
 	}
 	for _, s := range n.Storing {
 		if !d.has(string(s)) {
-			b.fail(sqlstate.UndefinedColumn, s, "column \"%s\" named in key does not exist", s)
+			b.failKey(sqlstate.UndefinedColumn, s, "column \"%s\" named in key does not exist", s)
 		}
 		c.Storing = append(c.Storing, string(s))
 	}

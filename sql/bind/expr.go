@@ -165,6 +165,12 @@ func (b *builder) asBool(x scalar.Expr, clause string, at any) scalar.Expr {
 	case types.KindUnknown:
 		return b.coerce(x, types.Bool, types.CastImplicit, at)
 	default:
+		switch clause {
+		case "JOIN conditions":
+			clause = "JOIN/ON"
+		case "check constraints":
+			clause = "CHECK"
+		}
 		b.fail(sqlstate.DatatypeMismatch, at, "argument of %s must be type boolean, not type %s", clause, t.Name())
 	}
 	return nil
@@ -182,6 +188,9 @@ func (b *builder) expr(c *exprContext, e tree.Expr) scalar.Expr {
 		b.text.literal(n, k)
 		return k
 	case *tree.UnresolvedName:
+		if n.Star && n.NumParts > 1 && c.scope != nil {
+			return b.starRow(c, n)
+		}
 		if n.Star {
 			b.fail(sqlstate.SyntaxError, n, "row expansion via \"*\" is not supported here")
 		}
@@ -226,10 +235,10 @@ func (b *builder) expr(c *exprContext, e tree.Expr) scalar.Expr {
 	case *tree.CaseExpr:
 		return b.caseExpr(c, n)
 	case *tree.CoalesceExpr:
-		args, t := b.common("COALESCE", b.exprs(c.choosing("COALESCE"), n.Exprs), n)
+		args, t := b.common("COALESCE", b.exprs(c.choosing("COALESCE"), n.Exprs), nodes(n.Exprs)...)
 		return &scalar.Coalesce{Args: args, T: t}
 	case *tree.NullIfExpr:
-		cmp := b.compare(scalar.EQ, b.expr(c, n.Expr1), b.expr(c, n.Expr2), n.Expr1)
+		cmp := b.compare(scalar.EQ, b.expr(c, n.Expr1), b.expr(c, n.Expr2), n)
 		k, ok := cmp.(*scalar.Compare)
 		if !ok {
 			b.fail(sqlstate.FeatureNotSupported, n.Expr1, "NULLIF of row values is not supported")
@@ -239,7 +248,7 @@ func (b *builder) expr(c *exprContext, e tree.Expr) scalar.Expr {
 		}
 		return &scalar.NullIf{Left: k.Left, Right: k.Right}
 	case *tree.IfExpr:
-		arms, t := b.common("IF", []scalar.Expr{b.expr(c, n.True), b.expr(c, n.Else)}, n.True)
+		arms, t := b.common("IF", []scalar.Expr{b.expr(c, n.True), b.expr(c, n.Else)}, n.True, n.Else)
 		return &scalar.Case{Whens: []scalar.When{{Cond: b.boolean(c, n.Cond), Result: arms[0]}}, Else: arms[1], T: t}
 	case *tree.Tuple:
 		if len(n.Labels) > 0 {
@@ -398,8 +407,23 @@ func (b *builder) known(x scalar.Expr, at any) scalar.Expr {
 	return x
 }
 
-// common coerces expressions to their common type.
-func (b *builder) common(what string, es []scalar.Expr, at any) ([]scalar.Expr, *types.T) {
+// nodes are the places of expressions.
+func nodes(es tree.Exprs) []any {
+	out := make([]any, len(es))
+	for i, e := range es {
+		out[i] = e
+	}
+	return out
+}
+
+// common coerces expressions to their common type; at are their nodes, or one node for all.
+func (b *builder) common(what string, es []scalar.Expr, at ...any) ([]scalar.Expr, *types.T) {
+	node := func(i int) any {
+		if i < len(at) {
+			return at[i]
+		}
+		return at[0]
+	}
 	ts := make([]*types.T, len(es))
 	for i, e := range es {
 		ts[i] = e.Type()
@@ -410,10 +434,10 @@ func (b *builder) common(what string, es []scalar.Expr, at any) ([]scalar.Expr, 
 		if err == nil {
 			err = sqlstate.New(sqlstate.DatatypeMismatch, "%s types cannot be matched", what)
 		}
-		raise(b.locate(err, at))
+		raise(b.locate(err, node(scalar.Unmatched(ts))))
 	}
 	for i, e := range es {
-		es[i] = b.coerce(e, t, types.CastImplicit, at)
+		es[i] = b.coerce(e, t, types.CastImplicit, node(i))
 	}
 	return es, t
 }
@@ -439,7 +463,7 @@ func (b *builder) binary(c *exprContext, n *tree.BinaryExpr) scalar.Expr {
 		m := chain[i]
 		name := m.Operator.Symbol.String()
 		if name == parse.UnknownOperator && b.stmt.Unknown != "" {
-			b.unknownOperator(b.stmt.Unknown, l, b.expr(c, m.Right))
+			b.unknownOperator(b.stmt.Unknown, m, l, b.expr(c, m.Right))
 		}
 		if name == parse.StartsWith {
 			name = "^@"
@@ -460,7 +484,7 @@ func (b *builder) unary(c *exprContext, n *tree.UnaryExpr) scalar.Expr {
 		return b.operator("~", n, x)
 	case tree.UnarySqrt:
 		if b.stmt.UnknownPrefix != "" {
-			b.unknownOperator(b.stmt.UnknownPrefix, x)
+			b.unknownOperator(b.stmt.UnknownPrefix, n, x)
 		}
 		return b.operator("|/", n, x)
 	case tree.UnaryCbrt:
@@ -471,7 +495,7 @@ func (b *builder) unary(c *exprContext, n *tree.UnaryExpr) scalar.Expr {
 }
 
 // unknownOperator refuses an operator that the grammar does not have.
-func (b *builder) unknownOperator(name string, args ...scalar.Expr) {
+func (b *builder) unknownOperator(name string, at any, args ...scalar.Expr) {
 	shown := name + " " + args[len(args)-1].Type().Name()
 	hint := "No operator matches the given name and argument type. You might need to add an explicit type cast."
 	if len(args) == 2 {
@@ -480,6 +504,9 @@ func (b *builder) unknownOperator(name string, args ...scalar.Expr) {
 	}
 	e := sqlstate.New(sqlstate.UndefinedFunction, "operator does not exist: %s", shown).WithHint("%s", hint)
 	if b.home == nil {
+		if len(args) == 2 {
+			raise(b.locateOp(e, at))
+		}
 		e.Position = b.stmt.FindText(name, 0)
 	}
 	raise(e)
@@ -494,10 +521,42 @@ func (b *builder) operator(name string, at any, args ...scalar.Expr) scalar.Expr
 	return &scalar.Call{Func: res.Func, Args: b.coerceArgs(args, res.Args, at), T: res.Return}
 }
 
+// syntaxFunction is PostgreSQL's name of the function behind a syntax of its own, such as POSITION (a IN b); empty: the node is another call.
+func (b *builder) syntaxFunction(name string, at any) string {
+	n, ok := at.(*tree.FuncExpr)
+	if !ok {
+		return ""
+	}
+	if _, special := n.Func.FunctionReference.(*tree.FunctionDefinition); !special {
+		return ""
+	}
+	switch name {
+	case "strpos":
+		return "position"
+	case "btrim", "ltrim", "rtrim", "extract", "overlay", "timezone":
+		return name
+	case "substring":
+		p := b.places()
+		if i, _ := p.Extent(&n.Exprs); i >= 0 {
+			if open := p.Opening(i); open >= 0 {
+				if comma, from := p.Next(open+1, ","), p.Next(open+1, "from", "for", ")"); from >= 0 && (comma < 0 || from < comma) {
+					return name
+				}
+			}
+		}
+	}
+	return ""
+}
+
 // call resolves a function and coerces its arguments.
 func (b *builder) call(name string, args []scalar.Expr, at any) scalar.Expr {
 	res, err := b.Registry.ResolveFunction(name, typesOf(args))
 	if err != nil {
+		if shown := b.syntaxFunction(name, at); shown != "" {
+			if e, ok := err.(*sqlstate.Error); ok {
+				e.Message = strings.Replace(e.Message, "function "+name+"(", "function pg_catalog."+shown+"(", 1)
+			}
+		}
 		raise(b.locate(err, at))
 	}
 	return &scalar.Call{Func: res.Func, Args: b.coerceArgs(args, res.Args, at), T: res.Return}
@@ -529,7 +588,7 @@ func (b *builder) cast(c *exprContext, n *tree.CastExpr) scalar.Expr {
 	x := b.expr(c, n.Expr)
 	from := x.Type()
 	if from.Kind != types.KindUnknown && !types.CanCast(from, to, types.CastExplicit) {
-		b.fail(sqlstate.CannotCoerce, n, "cannot cast type %s to %s", from.Name(), to.Name())
+		raise(b.locateOp(sqlstate.New(sqlstate.CannotCoerce, "cannot cast type %s to %s", from.Name(), to.Name()), n))
 	}
 	// Literals such as '{1,2}'::int[] are read as the target type directly.
 	return b.coerce(x, to, types.CastExplicit, n.Expr)
@@ -552,7 +611,7 @@ func (b *builder) caseExpr(c *exprContext, n *tree.CaseExpr) scalar.Expr {
 		arg = b.known(b.expr(c, n.Expr), n.Expr)
 	}
 	k := &scalar.Case{Whens: make([]scalar.When, len(n.Whens))}
-	results := make([]scalar.Expr, 0, len(n.Whens)+1)
+	results, at := make([]scalar.Expr, 0, len(n.Whens)+1), make([]any, 0, len(n.Whens)+1)
 	for i, w := range n.Whens {
 		if arg == nil {
 			k.Whens[i].Cond = b.asBool(b.expr(c, w.Cond), "CASE/WHEN", w.Cond)
@@ -560,14 +619,15 @@ func (b *builder) caseExpr(c *exprContext, n *tree.CaseExpr) scalar.Expr {
 			k.Whens[i].Cond = b.compare(scalar.EQ, arg, b.expr(c, w.Cond), w.Cond)
 		}
 		results = append(results, b.expr(c, w.Val))
+		at = append(at, w.Val)
 	}
 	// The common type is determined beginning with ELSE, as in PostgreSQL: that matters to messages only.
 	first := 0
 	if n.Else != nil {
-		results = append([]scalar.Expr{b.expr(c, n.Else)}, results...)
+		results, at = append([]scalar.Expr{b.expr(c, n.Else)}, results...), append([]any{n.Else}, at...)
 		first = 1
 	}
-	results, k.T = b.common("CASE", results, n.Whens[0].Val)
+	results, k.T = b.common("CASE", results, at...)
 	for i := range k.Whens {
 		k.Whens[i].Result = results[first+i]
 	}
@@ -603,7 +663,7 @@ func (b *builder) array(c *exprContext, n *tree.Array) scalar.Expr {
 		raise(b.at(sqlstate.New(sqlstate.IndeterminateDatatype, "cannot determine type of empty array").
 			WithHint("Explicitly cast to the desired type, for example ARRAY[]::integer[]."), n))
 	}
-	elems, t := b.common("ARRAY", elems, n.Exprs[0])
+	elems, t := b.common("ARRAY", elems, nodes(n.Exprs)...)
 	return &scalar.ArrayCtor{Elems: elems, T: types.ArrayOf(t)}
 }
 
@@ -764,7 +824,7 @@ func (b *builder) callArgs(c *exprContext, es tree.Exprs) []scalar.Expr {
 // starRow is the row that t.* stands for where one value is wanted.
 func (b *builder) starRow(c *exprContext, u *tree.UnresolvedName) scalar.Expr {
 	for s := c.scope; s != nil; s = s.parent {
-		if r := b.findRelation(s, u.Parts[1], u.Parts[2], u); r != nil {
+		if r := b.findRelation(s, u); r != nil {
 			return b.wholeRow(c.scope, s, r)
 		}
 	}

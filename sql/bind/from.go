@@ -59,7 +59,7 @@ func (p part) lateralOf(s *scope) bool {
 func (b *builder) uniqueAliases(a *scope, p part) {
 	for _, r := range p.rels {
 		for _, o := range a.rels {
-			if o.alias == r.alias && (o.schema == r.schema || o.table == nil || r.table == nil || o.schema == "" || r.schema == "") {
+			if o.alias == r.alias && (o.bare == nil || r.bare == nil || o.bare.ID == r.bare.ID) {
 				b.fail(sqlstate.DuplicateAlias, nil, "table name \"%s\" specified more than once", r.alias)
 			}
 		}
@@ -92,6 +92,7 @@ func (b *builder) tableExpr(t tree.TableExpr, sc *scope, lateral []*scope) (opt.
 		return b.join(n, sc, lateral)
 	case *tree.TableName:
 		rel, p := b.namedTable(n, nil, sc)
+		sc.level.seen = append(sc.level.seen, p.scope)
 		return rel, p
 	case *tree.Subquery:
 		return b.derived(n.Select, sc, lateral, false)
@@ -162,6 +163,7 @@ func (b *builder) aliased(n *tree.AliasedTableExpr, sc *scope, lateral []*scope)
 			}
 		}
 	}
+	sc.level.seen = append(sc.level.seen, p.scope)
 	return rel, p
 }
 
@@ -191,7 +193,7 @@ func (b *builder) alias(p *part, as tree.AliasClause) {
 		cols = append(cols, c)
 	}
 	if len(as.Cols) > visible {
-		b.fail(sqlstate.InvalidColumnReference, name, "table \"%s\" has %d columns available but %d columns specified", name, visible, len(as.Cols))
+		b.fail(sqlstate.InvalidColumnReference, nil, "table \"%s\" has %d columns available but %d columns specified", name, visible, len(as.Cols))
 	}
 	p.scope = &scope{cols: cols, rels: []*relation{r}}
 }
@@ -214,7 +216,7 @@ func (b *builder) namedTable(n *tree.TableName, at *tree.AliasedTableExpr, sc *s
 	t := b.table(n)
 	b.text.resolved(n, t)
 	b.need(t, catalog.Select)
-	r := &relation{alias: t.Name, schema: string(n.SchemaName), table: t}
+	r := &relation{alias: t.Name, table: t, bare: t}
 	alias := t.Name
 	if at != nil && at.As.Alias != "" {
 		alias = string(at.As.Alias)

@@ -126,7 +126,7 @@ func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 	switch name {
 	case "greatest", "least":
 		if len(args) > 0 {
-			args, _ = b.common(strings.ToUpper(name), args, n)
+			args, _ = b.common(strings.ToUpper(name), args, nodes(n.Exprs)...)
 		}
 	case "enum_first", "enum_last", "enum_range":
 		if e := b.enumFunction(name, args); e != nil {

@@ -66,7 +66,7 @@ func (b *builder) groupExprs(gs tree.GroupBy, sc *scope, items []item, n *tree.S
 }
 
 // group builds the grouping and rewrites the expressions above it.
-func (b *builder) group(rel opt.Rel, sc *scope, groups []groupExpr, items []item, having *scalar.Expr, isScalar bool) opt.Rel {
+func (b *builder) group(rel opt.Rel, sc *scope, groups []groupExpr, items []item, having *scalar.Expr, condition tree.Expr, isScalar bool) opt.Rel {
 	lv := sc.level
 	g := &opt.GroupBy{Aggs: lv.aggs, Scalar: isScalar}
 	var pre []opt.ProjectItem
@@ -94,7 +94,7 @@ func (b *builder) group(rel opt.Rel, sc *scope, groups []groupExpr, items []item
 		items[i].expr = r.rewrite(items[i].expr, items[i].node)
 	}
 	if *having != nil {
-		*having = r.rewrite(*having, nil)
+		*having = r.rewrite(*having, condition)
 	}
 	lv.rewrite(func(x scalar.Expr) scalar.Expr { return r.rewrite(x, nil) })
 	g.Input = rel

@@ -38,6 +38,7 @@ func isUpsert(oc *tree.OnConflict) bool { return oc.IsUpsertAlias() }
 func (b *builder) insert(n *tree.Insert, sc *scope) output {
 	withs := b.with(n.With, sc)
 	t, alias, _ := b.target(n.Table, "INSERT")
+	sc.level.seen = append(sc.level.seen, &scope{rels: []*relation{targetRelation(t, alias)}})
 	var targets []int
 	explicit := len(n.Columns) > 0
 	for _, c := range n.Columns {
@@ -95,6 +96,10 @@ func (b *builder) insertSource(n *tree.Insert, t *catalog.Table, targets []int, 
 		return b.insertSelect(n, t, targets, explicit, sc, ins, f)
 	}
 	width := len(rows[0])
+	if width > len(targets) || width < len(targets) && explicit && !n.DefaultValues() {
+		// An error within the expressions has precedence.
+		b.exprs(&exprContext{scope: &scope{parent: sc.parent, level: sc.level, ctes: sc.ctes}, clause: "VALUES", allowDefault: true}, rows[0])
+	}
 	if !n.DefaultValues() {
 		targets = b.insertWidth(targets, width, explicit, rows[0], n)
 	}
@@ -144,6 +149,12 @@ func (b *builder) insertSource(n *tree.Insert, t *catalog.Table, targets []int, 
 		}
 		return defaults[k]
 	}
+	// The expressions are bound in the order in which they are written, and then they get their columns' types.
+	written := make([]int, len(slots))
+	for k := range slots {
+		written[k] = k
+	}
+	slices.SortStableFunc(written, func(x, y int) int { return slots[x].value - slots[y].value })
 	for i, r := range rows {
 		if len(r) != width {
 			var at any
@@ -160,19 +171,27 @@ func (b *builder) insertSource(n *tree.Insert, t *catalog.Table, targets []int, 
 			}
 		}
 		out := cells[i*len(slots) : (i+1)*len(slots) : (i+1)*len(slots)]
-		for k, s := range slots {
+		for _, k := range written {
+			s := slots[k]
 			col := &t.Columns[s.ordinal]
 			if s.value < 0 || overrideUser && col.Identity != 0 {
 				out[k] = def(k)
 				continue
 			}
-			x := b.expr(c, r[s.value])
-			if _, ok := x.(*scalar.Default); ok {
+			out[k] = b.expr(c, r[s.value])
+		}
+		for _, k := range written {
+			s := slots[k]
+			col := &t.Columns[s.ordinal]
+			if s.value < 0 || overrideUser && col.Identity != 0 {
+				continue
+			}
+			if _, ok := out[k].(*scalar.Default); ok {
 				out[k] = def(k)
 				continue
 			}
 			b.mayWrite(col, true)
-			out[k] = b.assign(x, col, r[s.value])
+			out[k] = b.assign(out[k], col, r[s.value])
 		}
 		if wants >= 0 {
 			out = append(out, &scalar.Const{Value: types.NewBool(askDefault(rows[i:i+1], wants) > 0), T: types.Bool})
@@ -227,7 +246,7 @@ func (b *builder) insertSelect(n *tree.Insert, t *catalog.Table, targets []int, 
 		from := q.cols[i].t
 		if from.Kind != types.KindUnknown && !types.CanCast(from, col.Type, types.CastAssignment) {
 			raise(b.at(sqlstate.New(sqlstate.DatatypeMismatch, "column \"%s\" is of type %s but expression is of type %s", col.Name, col.Type.Name(), from.Name()).
-				WithHint("You will need to rewrite or cast the expression."), firstExpr(n.Rows)))
+				WithHint("You will need to rewrite or cast the expression."), targetExpr(n.Rows, i)))
 		}
 	}
 	b.retype(&q, ts, types.CastAssignment)
@@ -478,7 +497,12 @@ func (b *builder) arbiters(oc *tree.OnConflict, t *catalog.Table) []catalog.Inde
 	for _, c := range oc.Columns {
 		col := t.ColumnByName(string(c))
 		if col == nil {
-			b.fail(sqlstate.UndefinedColumn, c, "column \"%s\" does not exist", c)
+			e := sqlstate.New(sqlstate.UndefinedColumn, "column \"%s\" does not exist", c)
+			if b.home == nil {
+				p := b.places()
+				e.Position = p.Pos(p.Opening(p.Of(string(c)))) // that of the list
+			}
+			raise(e)
 		}
 		want[col.ID] = true
 	}

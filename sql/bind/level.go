@@ -23,6 +23,8 @@ type level struct {
 	srfs    []opt.SetFunc // a call comes after the calls in its arguments
 	// recursive: FROM has the query of whose recursive term it is a part.
 	recursive bool
+	// seen are the relations of the level, also where they can't be referenced, for hints in errors.
+	seen []*scope
 	// defs are the WINDOW clause's definitions.
 	defs map[string]*tree.WindowDef
 }

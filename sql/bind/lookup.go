@@ -114,6 +114,12 @@ func (b *builder) table(n *tree.TableName) *catalog.Table {
 	return t
 }
 
+// tableOf is table for statements whose error has no position in PostgreSQL.
+func (b *builder) tableOf(n *tree.TableName) *catalog.Table {
+	defer unplaced(func(e *sqlstate.Error) { e.Position = 0 })
+	return b.table(n)
+}
+
 func (b *builder) undefinedTable(n *tree.TableName) {
 	name := string(n.ObjectName)
 	if n.ExplicitSchema {

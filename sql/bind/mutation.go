@@ -48,9 +48,18 @@ func (b *builder) target(t tree.TableExpr, verb string) (*catalog.Table, string,
 	return tab, alias, n
 }
 
+// targetRelation is the table that a statement changes.
+func targetRelation(t *catalog.Table, alias string) *relation {
+	r := &relation{alias: alias, table: t, target: t}
+	if alias == t.Name {
+		r.bare = t
+	}
+	return r
+}
+
 // newRow makes the columns under which checks and RETURNING see a row as written, and a scope of the public ones.
 func (b *builder) newRow(t *catalog.Table, alias string) ([]opt.ColumnID, *scope) {
-	r := &relation{alias: alias, table: t, target: t}
+	r := targetRelation(t, alias)
 	s := &scope{level: &level{}, rels: []*relation{r}, cols: make([]column, 0, len(t.Columns))}
 	ids := make([]opt.ColumnID, len(t.Columns))
 	for i := range t.Columns {
@@ -143,27 +152,30 @@ func (b *builder) assignments(es tree.UpdateExprs, t *catalog.Table, c *exprCont
 		b.mayWrite(col, false)
 		out = append(out, opt.SetItem{Ordinal: o, Expr: b.assign(x, col, at)})
 	}
+	// All expressions are bound before any is assigned: an error of one has precedence over those of types.
+	var assigns []func()
 	for _, e := range es {
 		ec := *c
 		ec.allowDefault = true
 		if !e.Tuple {
 			if x, f := subscriptedValue(e.Expr); f != nil {
 				value := b.expr(c, f.Exprs[0])
-				o := b.columnTarget(t, e.Names[0], c.scope)
-				// Several assignments to parts of one column are applied in order.
-				for i := range out {
-					if out[i].Ordinal == o && parts[o] {
-						out[i].Expr = b.assignPart(c, out[i].Expr, &t.Columns[o], x, value, e.Expr)
-						value = nil
+				assigns = append(assigns, func() {
+					o := b.columnTarget(t, e.Names[0], c.scope)
+					// Several assignments to parts of one column are applied in order.
+					for i := range out {
+						if out[i].Ordinal == o && parts[o] {
+							out[i].Expr = b.assignPart(c, out[i].Expr, &t.Columns[o], x, value, e.Expr)
+							return
+						}
 					}
-				}
-				if value != nil {
 					set(e.Names[0], b.assignPart(c, b.targetColumn(c, t, &t.Columns[o]), &t.Columns[o], x, value, e.Expr), e.Expr)
 					parts[o] = true
-				}
+				})
 				continue
 			}
-			set(e.Names[0], b.expr(&ec, e.Expr), e.Expr)
+			value := b.expr(&ec, e.Expr)
+			assigns = append(assigns, func() { set(e.Names[0], value, e.Expr) })
 			continue
 		}
 		var row *scalar.RowCtor
@@ -174,7 +186,7 @@ func (b *builder) assignments(es tree.UpdateExprs, t *catalog.Table, c *exprCont
 				row, one = b.rowOnce(c, src, len(e.Names))
 				*rows = append(*rows, one)
 			} else {
-				row, _ = b.rowSubquery(c, src, len(e.Names)).(*scalar.RowCtor)
+				row, _ = b.rowSubquery(c, src, len(e.Names), nil).(*scalar.RowCtor)
 			}
 		default:
 			x := b.expr(&ec, src)
@@ -190,9 +202,19 @@ func (b *builder) assignments(es tree.UpdateExprs, t *catalog.Table, c *exprCont
 		if len(row.Elems) != len(e.Names) {
 			b.fail(sqlstate.SyntaxError, e.Expr, "number of columns does not match number of values")
 		}
-		for i, n := range e.Names {
-			set(n, row.Elems[i], e.Expr)
-		}
+		assigns = append(assigns, func() {
+			tuple, _ := unparen(e.Expr).(*tree.Tuple)
+			for i, n := range e.Names {
+				at := e.Expr
+				if tuple != nil && len(tuple.Exprs) == len(e.Names) {
+					at = tuple.Exprs[i]
+				}
+				set(n, row.Elems[i], at)
+			}
+		})
+	}
+	for _, assign := range assigns {
+		assign()
 	}
 	return out
 }
@@ -277,8 +299,9 @@ func changesKey(t *catalog.Table, set []opt.SetItem) bool {
 func (b *builder) update(n *tree.Update, sc *scope) output {
 	withs := b.with(n.With, sc)
 	t, alias, _ := b.target(n.Table, "UPDATE")
-	r := &relation{alias: alias, table: t, target: t}
+	r := targetRelation(t, alias)
 	rel, part := b.scan(t, r, true)
+	sc.level.seen = append(sc.level.seen, part)
 	target := rel.(*opt.Scan)
 	old := append([]opt.ColumnID(nil), target.Cols...)
 	sc.add(part)
@@ -445,8 +468,9 @@ func (b *builder) delete(n *tree.Delete, sc *scope) output {
 	}
 	withs := b.with(n.With, sc)
 	t, alias, _ := b.target(n.Table, "DELETE")
-	r := &relation{alias: alias, table: t, target: t}
+	r := targetRelation(t, alias)
 	rel, part := b.scan(t, r, true)
+	sc.level.seen = append(sc.level.seen, part)
 	d := &opt.Delete{Table: t, Old: append([]opt.ColumnID(nil), rel.(*opt.Scan).Cols...)}
 	sc.add(part)
 	rel = b.joinFrom(rel, n.Using, sc)

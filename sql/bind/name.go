@@ -24,7 +24,7 @@ func (b *builder) star(sc *scope, n *tree.UnresolvedName, items []item, e *tree.
 		return items
 	}
 	for s := sc; s != nil; s = s.parent {
-		r := b.findRelation(s, n.Parts[1], n.Parts[2], n)
+		r := b.findRelation(s, n)
 		if r == nil {
 			continue
 		}

@@ -2,6 +2,7 @@ package bind
 
 import (
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
@@ -24,9 +25,10 @@ type scope struct {
 
 // relation is one entry of a FROM clause.
 type relation struct {
-	alias  string
-	schema string // of a table without alias
-	table  *catalog.Table
+	alias string
+	table *catalog.Table
+	// bare is the table or view that the statement names without an alias: a name with a schema may refer to it.
+	bare *catalog.Table
 	// single: the relation is a function that returns a value instead of a row; its name stands for the value.
 	single bool
 	// outer is the side of an outer join in which the relation is, and for which the join may return NULLs; the innermost, nil: none. An alias of a
@@ -119,7 +121,7 @@ func (b *builder) resolveName(s *scope, n *tree.UnresolvedName) scalar.Expr {
 		b.fail(sqlstate.SyntaxError, n, "improper qualified name (too many dotted names)")
 	}
 	for sc := s; sc != nil; sc = sc.parent {
-		r := b.findRelation(sc, n.Parts[1], n.Parts[2], n)
+		r := b.findRelation(sc, n)
 		if r == nil {
 			continue
 		}
@@ -158,18 +160,54 @@ func (b *builder) findColumn(sc *scope, name string, at any) *column {
 	return found
 }
 
-func (b *builder) findRelation(sc *scope, alias, schema string, at any) *relation {
+// findRelation finds the relation of one scope that qualifies a column's name; nil: there is none.
+func (b *builder) findRelation(sc *scope, n *tree.UnresolvedName) *relation {
+	alias := n.Parts[1]
+	var named *catalog.Table
+	if n.Parts[2] != "" {
+		if named = b.qualifier(n); named == nil {
+			return nil
+		}
+	}
 	var found *relation
 	for _, r := range sc.rels {
-		if r.alias != alias || schema != "" && r.schema != schema {
+		if named == nil && r.alias != alias || named != nil && (r.bare == nil || r.bare.ID != named.ID) {
 			continue
 		}
 		if found != nil {
-			b.fail("42P09", at, "table reference \"%s\" is ambiguous", alias)
+			b.fail("42P09", n, "table reference \"%s\" is ambiguous", alias)
 		}
 		found = r
 	}
 	return found
+}
+
+// qualifier is the table that the qualifier of a column's name, with its schema, stands for; nil: there is none. As in PostgreSQL, no right is
+// needed to name it.
+func (b *builder) qualifier(n *tree.UnresolvedName) *catalog.Table {
+	database := n.Parts[3]
+	if database != "" && database != b.View.CurrentDatabase() && (b.home == nil || database != b.databaseOf(b.home)) {
+		column := n.Parts[0]
+		if n.Star {
+			column = "*"
+		}
+		b.fail(sqlstate.FeatureNotSupported, n, "cross-database references are not implemented: %s", strings.Join([]string{database, n.Parts[2], n.Parts[1], column}, "."))
+	}
+	if database == "" {
+		if database = b.View.CurrentDatabase(); b.home != nil {
+			database = b.databaseOf(b.home)
+		}
+	}
+	if b.draft != nil && b.draftName == (Name{Database: database, Schema: n.Parts[2], Name: n.Parts[1]}) {
+		return b.draft
+	}
+	t, err := b.View.Table(b.ctx, database, n.Parts[2], n.Parts[1])
+	check(err)
+	if t == nil && n.Parts[2] == database {
+		t, err = b.View.Table(b.ctx, database, "public", n.Parts[1]) // database.table, as relation has it
+		check(err)
+	}
+	return t
 }
 
 // tableOID is the system column of that name; the other system columns do not exist here.
@@ -270,6 +308,16 @@ func (b *builder) unknownColumn(s *scope, table, name string, at any) {
 		shown = table + "." + name
 	}
 	e := sqlstate.New(sqlstate.UndefinedColumn, "column %s does not exist", shown)
+	for lv := s.level; lv != nil; lv = lv.parent {
+		for _, sc := range lv.seen {
+			for _, r := range sc.rels {
+				if (table == "" || r.alias == table) && sc.has(r, name) {
+					e.Hint = "There is a column named \"" + name + "\" in table \"" + r.alias + "\", but it cannot be referenced from this part of the query."
+					raise(b.at(e, at))
+				}
+			}
+		}
+	}
 	best, bestName := 4, ""
 	limit := utf8.RuneCountInString(name) / 2
 	for sc := s; sc != nil; sc = sc.parent {
@@ -300,7 +348,32 @@ func (b *builder) missingFrom(s *scope, alias string, at any) {
 			}
 		}
 	}
+	for lv := s.level; lv != nil && e.Hint == ""; lv = lv.parent {
+		for _, sc := range lv.seen {
+			for _, r := range sc.rels {
+				if r.alias == alias && e.Hint == "" {
+					e.Message = "invalid reference to FROM-clause entry for table \"" + alias + "\""
+					e.Hint = "There is an entry for table \"" + alias + "\", but it cannot be referenced from this part of the query."
+				}
+			}
+		}
+	}
 	raise(b.at(e, at))
+}
+
+// has reports whether a relation of the scope has a column.
+func (s *scope) has(r *relation, name string) bool {
+	for i := range s.cols {
+		if c := &s.cols[i]; c.rel == r && c.name == name && !c.hidden {
+			return true
+		}
+	}
+	for i := 0; r.table != nil && len(s.cols) == 0 && i < len(r.table.Columns); i++ {
+		if c := &r.table.Columns[i]; c.Name == name && c.State == catalog.Public && !c.Hidden {
+			return true
+		}
+	}
+	return false
 }
 
 // distance is the edit distance of two names, or more than limit.

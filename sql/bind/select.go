@@ -136,10 +136,6 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 	if rel == nil {
 		rel = oneRow()
 	}
-	if n.Where != nil {
-		c := &exprContext{scope: sc, clause: "WHERE"}
-		rel = filter(rel, b.boolean(c, n.Where.Expr))
-	}
 	for _, w := range n.Window {
 		if lv.defs == nil {
 			lv.defs = map[string]*tree.WindowDef{}
@@ -160,9 +156,14 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 		b.storeStars(n, items, sc)
 	}
 	visible := len(items)
+	if n.Where != nil {
+		rel = filter(rel, b.boolean(&exprContext{scope: sc, clause: "WHERE"}, n.Where.Expr))
+	}
 	groups := b.groupExprs(n.GroupBy, sc, items[:visible], n)
 	var having scalar.Expr
+	var condition tree.Expr
 	if n.Having != nil {
+		condition = n.Having.Expr
 		hc := &exprContext{scope: sc, clause: "HAVING", aggs: true}
 		having = b.boolean(hc, n.Having.Expr)
 	}
@@ -205,7 +206,7 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 			}
 		}
 		rel = setsOfGroups(rel, lv, groups, items)
-		rel = b.group(rel, sc, groups, items, &having, len(n.GroupBy) == 0)
+		rel = b.group(rel, sc, groups, items, &having, condition, len(n.GroupBy) == 0)
 	}
 	if having != nil {
 		rel = filter(rel, having)
@@ -385,7 +386,7 @@ func (b *builder) selectExpr(c *exprContext, e *tree.SelectExpr, items []item, c
 			q := &tree.UnresolvedName{NumParts: u.NumParts + 1, Star: true}
 			copy(q.Parts[1:], u.Parts[:u.NumParts])
 			for s := c.scope; s != nil; s = s.parent {
-				if b.findRelation(s, q.Parts[1], q.Parts[2], q) != nil {
+				if b.findRelation(s, q) != nil {
 					return b.star(c.scope, q, items, e)
 				}
 			}

@@ -112,9 +112,9 @@ func (b *builder) union(u *tree.UnionClause, sc *scope) output {
 		t := types.Common(lt, rt)
 		if t == nil {
 			if lt.Kind == types.KindEnum && rt.Kind == types.KindEnum {
-				b.fail(sqlstate.CannotCoerce, firstExpr(u.Right), "%s could not convert type %s to %s", name, rt.Name(), lt.Name())
+				b.fail(sqlstate.CannotCoerce, targetExpr(u.Right, i), "%s could not convert type %s to %s", name, rt.Name(), lt.Name())
 			}
-			b.fail(sqlstate.DatatypeMismatch, firstExpr(u.Right), "%s types %s and %s cannot be matched", name, lt.Name(), rt.Name())
+			b.fail(sqlstate.DatatypeMismatch, targetExpr(u.Right, i), "%s types %s and %s cannot be matched", name, lt.Name(), rt.Name())
 		}
 		ts[i] = t
 		if !u.All || u.Type != tree.UnionOp {
@@ -228,7 +228,7 @@ func (b *builder) values(rows []tree.Exprs, sc *scope, keep bool) output {
 		}
 	}
 	out := output{rel: v, cols: make([]outColumn, width)}
-	col := make([]scalar.Expr, len(rows))
+	col, at := make([]scalar.Expr, len(rows)), make([]any, len(rows))
 	for j := range width {
 		t := types.Unknown
 		for i := range rows {
@@ -238,11 +238,10 @@ func (b *builder) values(rows []tree.Exprs, sc *scope, keep bool) output {
 			}
 		}
 		if t.Kind != types.KindUnknown || !keep {
-			var at any
-			if len(rows) > 0 {
-				at = rows[0][j]
+			for i := range rows {
+				at[i] = rows[i][j]
 			}
-			col, t = b.common("VALUES", col, at)
+			col, t = b.common("VALUES", col, at...)
 			for i := range rows {
 				v.Rows[i][j] = col[i]
 			}

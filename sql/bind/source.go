@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree/treecmp"
 
 	"meridian/sql/catalog"
 	"meridian/sql/parse"
@@ -66,117 +67,338 @@ func (s *source) locate(err error, node any) error {
 
 // pos is the 1-based position of a node, or zero.
 func (s *source) pos(node any) int {
+	if node == nil || s.stmt == nil {
+		return 0
+	}
+	return s.places().pos(node)
+}
+
+func (s *source) places() *placer { return &placer{Places: s.stmt.Places(), stmt: s.stmt} }
+
+// placer finds the positions of nodes of the syntax tree: that of an expression is where its text begins, as PostgreSQL has it, without
+// parentheses around it.
+type placer struct {
+	*parse.Places
+	stmt *parse.Statement
+}
+
+// pos is the 1-based position of a node, or zero.
+func (p *placer) pos(node any) int {
+	if i := p.start(node); i >= 0 {
+		return p.Pos(i)
+	}
+	return p.guess(node)
+}
+
+// start is the token at which a node begins, or -1.
+func (p *placer) start(node any) int {
 	switch n := node.(type) {
 	case nil:
-		return 0
+		return -1
 	case string:
-		if p := s.stmt.PosOf(n); p > 0 {
-			return p
-		}
-		return s.stmt.FindWord(n, 0)
+		return p.Of(n)
 	case tree.Name:
-		return s.pos(string(n))
+		return p.Of(string(n))
 	case *tree.Name:
-		return s.pos(string(*n))
+		return p.Of(string(*n))
 	case tree.UnrestrictedName:
-		return s.pos(string(n))
-	case *tree.UnresolvedName:
-		for i := n.NumParts - 1; i >= 0; i-- {
-			if p := s.pos(n.Parts[i]); p > 0 && n.Parts[i] != "" {
-				return p
+		return p.Of(string(n))
+	case *tree.StrVal:
+		return p.Of(n.RawString())
+	case *tree.NumVal:
+		i := p.Of(n.OrigString())
+		if i > 0 && strings.HasPrefix(n.String(), "-") && p.Text(i-1) == "-" {
+			i--
+		}
+		return i
+	case *tree.FuncExpr:
+		if i, _ := p.Extent(n.Func); i >= 0 {
+			return i
+		}
+		if len(n.Exprs) > 0 {
+			if i, _ := p.Extent(&n.Exprs); i >= 0 {
+				return p.callOf(i)
 			}
 		}
-	case *tree.UnresolvedObjectName:
-		return s.pos(n.Parts[n.NumParts-1])
-	case *tree.TableName:
-		switch {
-		case n.ExplicitCatalog:
-			return s.pos(string(n.CatalogName))
-		case n.ExplicitSchema:
-			return s.pos(string(n.SchemaName))
-		}
-		return s.pos(string(n.ObjectName))
-	case *tree.StrVal:
-		return s.stmt.FindString(n.RawString(), 0)
-	case tree.UnqualifiedStar:
-		return s.stmt.FindText("*", 0)
-	case *tree.DBool:
-		return s.stmt.FindWord(strings.ToLower(n.String()), 0)
-	case *tree.NumVal:
-		if p := s.stmt.PosOf(n.OrigString()); p > 0 {
-			return p
-		}
-		return s.stmt.FindText(n.OrigString(), 0)
-	case *tree.Placeholder:
-		return s.stmt.FindText("$"+itoa(int(n.Idx)+1), 0)
-	case *tree.FuncExpr:
-		if u, ok := n.Func.FunctionReference.(*tree.UnresolvedName); ok {
-			return s.pos(u)
-		}
-		return s.pos(functionName(n))
-	case *tree.ComparisonExpr:
-		return s.pos(n.Left)
-	case *tree.BinaryExpr:
-		return s.pos(n.Left)
+		return -1
 	case *tree.UnaryExpr:
-		return s.stmt.FindText(n.Operator.Symbol.String(), 0)
+		if i := p.start(n.Expr); i > 0 {
+			for ; i > 0 && p.Text(i-1) == "("; i-- {
+			}
+			if i > 0 {
+				return i - 1
+			}
+		}
+		return -1
 	case *tree.CastExpr:
-		return s.pos(n.Expr)
+		i := p.start(n.Expr)
+		switch n.SyntaxMode {
+		case tree.CastExplicit:
+			if open := p.Opening(i); open > 0 && p.Text(open-1) == "cast" {
+				return open - 1
+			}
+		case tree.CastPrepend:
+			if t, _ := p.Extent(&n.Type); t >= 0 && t < i {
+				return t
+			}
+		}
+		return i
 	case *tree.ParenExpr:
-		return s.pos(n.Expr)
-	case *tree.AndExpr:
-		return s.pos(n.Left)
-	case *tree.OrExpr:
-		return s.pos(n.Left)
+		return p.start(n.Expr)
 	case *tree.NotExpr:
-		return s.stmt.FindWord("not", 0)
+		return p.Before(p.start(n.Expr), "not")
+	case *tree.ComparisonExpr:
+		return p.start(n.Left)
+	case *tree.BinaryExpr:
+		return p.start(n.Left)
+	case *tree.AndExpr:
+		return p.start(n.Left)
+	case *tree.OrExpr:
+		return p.start(n.Left)
 	case *tree.IsNullExpr:
-		return s.pos(n.Expr)
+		return p.start(n.Expr)
 	case *tree.IsNotNullExpr:
-		return s.pos(n.Expr)
+		return p.start(n.Expr)
 	case *tree.RangeCond:
-		return s.pos(n.Left)
+		return p.start(n.Left)
+	case *tree.CollateExpr:
+		return p.start(n.Expr)
+	case *tree.IndirectionExpr:
+		return p.start(n.Expr)
+	case *tree.ColumnAccessExpr:
+		return p.start(n.Expr)
 	case *tree.CaseExpr:
-		return s.stmt.FindWord("case", 0)
+		first, _ := p.Extent(n)
+		for depth, i := 0, first-1; i >= 0; i-- {
+			switch p.Text(i) {
+			case "end":
+				depth++
+			case "case":
+				if depth == 0 {
+					return i
+				}
+				depth--
+			}
+		}
+		return -1
+	case *tree.CoalesceExpr, *tree.NullIfExpr, *tree.IfExpr:
+		if i, _ := p.Extent(n); i >= 0 {
+			return p.callOf(i)
+		}
+		return -1
+	case *tree.Array:
+		if i, _ := p.Extent(n); i >= 0 {
+			for open := p.Opening(i); open > 0; open = p.Opening(open) {
+				if p.Text(open-1) == "array" {
+					return open - 1
+				}
+			}
+		}
+		return -1
+	case *tree.ArrayFlatten:
+		if i := p.start(n.Subquery); i > 0 && p.Text(i-1) == "array" {
+			return i - 1
+		}
+		return -1
+	case *tree.Tuple:
+		if i, _ := p.Extent(n); i >= 0 {
+			if open := p.Opening(i); open > 0 && n.Row && p.Text(open-1) == "row" {
+				return open - 1
+			} else if open >= 0 {
+				return open
+			}
+		}
+		return -1
+	case *tree.Subquery:
+		i, _ := p.Extent(n)
+		for i = p.Opening(i); i >= 0; i = p.Opening(i) {
+			if next := p.Text(i + 1); next != "select" && next != "values" && next != "with" && next != "table" {
+				continue
+			}
+			if n.Exists && i > 0 {
+				i--
+			}
+			return i
+		}
+		return -1
+	case *tree.Select:
+		i, _ := p.Extent(n)
+		return i
+	}
+	switch node.(type) {
+	case *tree.UnresolvedName, *tree.UnresolvedObjectName, *tree.TableName:
+		i, _ := p.Extent(node)
+		return i
+	}
+	i, _ := p.Extent(node)
+	return i
+}
+
+// callOf is the name in front of the parenthesis around token i, or in front of a parenthesis around that.
+func (p *placer) callOf(i int) int {
+	for open := p.Opening(i); open > 0; open = p.Opening(open) {
+		if c := p.Text(open - 1)[0]; c >= 'a' && c <= 'z' || c == '_' || c == '"' {
+			return open - 1
+		}
+	}
+	return -1
+}
+
+// guess is the position of the first text that may stand for a node without a name or a constant, or zero.
+func (p *placer) guess(node any) int {
+	switch n := node.(type) {
+	case string:
+		return p.stmt.FindWord(n, 0)
+	case tree.Name:
+		return p.guess(string(n))
+	case *tree.Name:
+		return p.guess(string(*n))
+	case tree.UnrestrictedName:
+		return p.guess(string(n))
+	case *tree.UnresolvedName:
+		return p.guess(n.Parts[0])
+	case *tree.UnresolvedObjectName:
+		return p.guess(n.Parts[n.NumParts-1])
+	case *tree.TableName:
+		return p.guess(string(n.ObjectName))
+	case *tree.StrVal:
+		return p.stmt.FindString(n.RawString(), 0)
+	case tree.UnqualifiedStar:
+		return p.stmt.FindText("*", 0)
+	case *tree.DBool:
+		return p.stmt.FindWord(strings.ToLower(n.String()), 0)
+	case *tree.NumVal:
+		return p.stmt.FindText(n.OrigString(), 0)
+	case *tree.Placeholder:
+		return p.stmt.FindText("$"+itoa(int(n.Idx)+1), 0)
+	case *tree.FuncExpr:
+		return p.guess(functionName(n))
+	case *tree.UnaryExpr:
+		return p.stmt.FindText(n.Operator.Symbol.String(), 0)
+	case *tree.NotExpr:
+		return p.stmt.FindWord("not", 0)
+	case *tree.CaseExpr:
+		return p.stmt.FindWord("case", 0)
 	case *tree.CoalesceExpr:
-		return s.stmt.FindWord(strings.ToLower(n.Name), 0)
+		return p.stmt.FindWord(strings.ToLower(n.Name), 0)
+	case *tree.NullIfExpr:
+		return p.stmt.FindWord("nullif", 0)
+	case *tree.Array, *tree.ArrayFlatten:
+		return p.stmt.FindWord("array", 0)
+	case *tree.ComparisonExpr:
+		return p.guess(n.Left)
+	case *tree.BinaryExpr:
+		return p.guess(n.Left)
+	case *tree.CastExpr:
+		return p.guess(n.Expr)
+	case *tree.ParenExpr:
+		return p.guess(n.Expr)
+	case *tree.AndExpr:
+		return p.guess(n.Left)
+	case *tree.OrExpr:
+		return p.guess(n.Left)
+	case *tree.IsNullExpr:
+		return p.guess(n.Expr)
+	case *tree.IsNotNullExpr:
+		return p.guess(n.Expr)
+	case *tree.RangeCond:
+		return p.guess(n.Left)
 	case *tree.Tuple:
 		if len(n.Exprs) > 0 {
-			return s.pos(n.Exprs[0])
+			return p.guess(n.Exprs[0])
 		}
 	case *tree.IndirectionExpr:
-		return s.pos(n.Expr)
+		return p.guess(n.Expr)
+	}
+	if node == tree.DNull {
+		return p.stmt.FindWord("null", 0)
 	}
 	return 0
+}
+
+// failKey raises an error at the key that has the column or is one of a column: PostgreSQL's position is where the constraint begins.
+func (s *source) failKey(code sqlstate.Code, column tree.Name, format string, args ...any) {
+	e := sqlstate.New(code, format, args...)
+	if s.home == nil && s.stmt != nil {
+		e.Position = s.places().key(column)
+	}
+	raise(e)
+}
+
+// key is the position of the constraint of a column, or of the constraint in whose list it is; zero: it is not in the text.
+func (p *placer) key(column tree.Name) int {
+	at := p.Of(string(column))
+	if at < 0 {
+		return 0
+	}
+	i := p.Opening(at)
+	switch {
+	case i > 0 && p.Text(i-1) == "unique":
+		i--
+	case i > 1 && p.Text(i-1) == "key" && p.Text(i-2) == "primary":
+		i -= 2
+	case i > 0 && (p.Text(i-1) == "include" || p.Text(i-1) == "storing"):
+		for i--; i > 0 && p.Text(i) != "unique" && p.Text(i) != "primary"; i-- {
+		}
+	default:
+		i = p.Next(at+1, "primary", "unique")
+	}
+	if i > 1 && p.Text(i-2) == "constraint" {
+		i -= 2
+	}
+	return p.Pos(i)
 }
 
 // literalPos is the position of a literal whose type is not known yet, or zero.
 func (s *source) literalPos(e scalar.Expr) int {
 	if k, ok := e.(*scalar.Const); ok && k.T.Kind == types.KindUnknown && s.home == nil {
+		if p := s.places(); p.Of(k.Value.Str()) >= 0 {
+			return p.Pos(p.Of(k.Value.Str()))
+		}
 		return s.stmt.FindString(k.Value.Str(), 0)
 	}
 	return 0
 }
 
-// columnPos is the position of a column's name: at the node if that is a name or a star, elsewhere its first qualified occurrence in the text, or
-// its first occurrence.
+// columnPos is the position of a column's name in a node, or else of its first qualified occurrence in the text, or its first one.
 func (s *source) columnPos(c *column, at any) int {
 	if s.home != nil {
 		return 0
 	}
-	_, named := at.(*tree.UnresolvedName)
-	if c.rel != nil && !named {
-		if p := s.stmt.FindQualified(c.rel.alias, c.name); p > 0 {
-			return p
+	p := s.places()
+	if _, star := at.(tree.UnqualifiedStar); star {
+		if i := p.pos(at); i > 0 {
+			return i
 		}
 	}
-	switch at.(type) {
-	case tree.UnqualifiedStar, *tree.UnresolvedName:
-		if p := s.pos(at); p > 0 {
-			return p
+	if at != nil {
+		if i := p.columnIn(c, at); i >= 0 {
+			return p.Pos(i)
+		}
+	}
+	if c.rel != nil {
+		if i := s.stmt.FindQualified(c.rel.alias, c.name); i > 0 {
+			return i
 		}
 	}
 	return s.stmt.FindWord(c.name, 0)
+}
+
+// columnIn is the token at which a column's name in a node begins, or -1.
+func (p *placer) columnIn(c *column, at any) int {
+	best := -1
+	parse.Strings(at, func(text string) {
+		i := p.Of(text)
+		if text != c.name || i < 0 || p.Text(i+1) == "." || p.Text(i+1) == "(" {
+			return
+		}
+		for ; i > 1 && p.Text(i-1) == "."; i -= 2 {
+		}
+		if best < 0 || i < best {
+			best = i
+		}
+	})
+	return best
 }
 
 // locateOp is locate for an error about an operator: the position is that of the operator, not of its first operand.
@@ -185,22 +407,115 @@ func (s *source) locateOp(err error, node any) error {
 	if !ok || e.Position != 0 || s.home != nil {
 		return err
 	}
-	switch n := node.(type) {
-	case *tree.ComparisonExpr:
-		e.Position = s.operatorPos(cmpSymbol(n), n.Left)
-	case *tree.BinaryExpr:
-		e.Position = s.operatorPos(n.Operator.Symbol.String(), n.Left)
+	if i := s.places().operator(node); i > 0 {
+		e.Position = i
 	}
 	return s.at(e, node)
 }
 
-// operatorPos is the position of an operator, which follows its left operand.
-func (s *source) operatorPos(symbol string, left tree.Expr) int {
-	if p := s.stmt.FindText(symbol, s.pos(left)); p > 0 {
-		return p
+// operator is the position of a node's operator, or zero.
+func (p *placer) operator(node any) int {
+	if i := p.operatorToken(node); i >= 0 {
+		return p.Pos(i)
 	}
-	if symbol == "<>" {
-		return s.stmt.FindText("!=", s.pos(left))
+	switch n := node.(type) {
+	case *tree.CastExpr:
+		if i := p.stmt.FindText("::", 0); n.SyntaxMode == tree.CastShort && i > 0 {
+			return i
+		}
+		return p.pos(n)
+	case *tree.NullIfExpr:
+		return p.pos(n)
+	case *tree.ComparisonExpr:
+		for _, t := range operatorTexts(cmpSymbol(n)) {
+			if i := p.stmt.FindText(t, p.guess(n.Left)); i > 0 {
+				return i
+			}
+		}
+	case *tree.BinaryExpr:
+		return p.stmt.FindText(n.Operator.Symbol.String(), p.guess(n.Left))
 	}
 	return 0
+}
+
+// end is the last token of an expression that is known, or -1.
+func (p *placer) end(node tree.Expr) int {
+	if n, ok := unparen(node).(*tree.BinaryExpr); ok {
+		if right := p.end(n.Right); right >= 0 {
+			return right
+		}
+		if i := p.operatorToken(n); i >= 0 {
+			return i + 1 // a constant without a text of its own, such as NULL
+		}
+	}
+	_, last := p.Extent(node)
+	return last
+}
+
+// operatorToken is a node's operator, or -1.
+func (p *placer) operatorToken(node any) int {
+	var left, right tree.Expr
+	var texts []string
+	switch n := node.(type) {
+	case *tree.ComparisonExpr:
+		left, right = n.Left, n.Right
+		texts = operatorTexts(cmpSymbol(n))
+		switch n.Operator.Symbol {
+		case treecmp.In, treecmp.NotIn:
+			texts = []string{"in"}
+			if n.Operator.Symbol == treecmp.NotIn {
+				texts = []string{"not"}
+			}
+		case treecmp.Any, treecmp.Some, treecmp.All:
+			texts = operatorTexts(n.SubOperator.Symbol.String())
+		}
+	case *tree.BinaryExpr:
+		left, right = n.Left, n.Right
+		texts = operatorTexts(n.Operator.Symbol.String())
+	case *tree.RangeCond:
+		left, right = n.Left, n.From
+		texts = []string{"between"}
+		if n.Not {
+			texts = []string{"not"}
+		}
+	case *tree.CastExpr:
+		if n.SyntaxMode == tree.CastShort {
+			if last := p.end(n.Expr); last >= 0 {
+				return p.Next(last+1, "::")
+			}
+			if first, _ := p.Extent(&n.Type); first >= 0 {
+				return p.Before(first, "::")
+			}
+		}
+		return -1
+	default:
+		return -1
+	}
+	if last := p.end(left); last >= 0 {
+		if i := p.Next(last+1, texts...); i >= 0 {
+			return i
+		}
+	}
+	if first := p.start(right); first >= 0 {
+		for i := first - 1; i >= 0; i-- {
+			for _, t := range texts {
+				if p.Text(i) == t {
+					return i
+				}
+			}
+		}
+	}
+	return -1
+}
+
+// operatorTexts are the spellings of an operator's first token, in lower case.
+func operatorTexts(symbol string) []string {
+	switch symbol = strings.ToLower(symbol); symbol {
+	case "<>", "!=":
+		return []string{"<>", "!="}
+	case "":
+		return nil
+	}
+	word, _, _ := strings.Cut(symbol, " ")
+	return []string{word}
 }

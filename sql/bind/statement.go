@@ -241,6 +241,8 @@ type ConstraintDef struct {
 	Kind      ConstraintKind
 	Name      string
 	NameGiven bool
+	// node is a column's name in the text that defines the constraint.
+	node string
 	// Columns are the key columns of PRIMARY KEY and UNIQUE; for FOREIGN KEY the referencing columns.
 	Columns []IndexColumnDef
 	Storing []string

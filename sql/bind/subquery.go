@@ -15,7 +15,7 @@ import (
 // bindSubquery binds the query of a subquery expression, and returns the columns of enclosing queries that it reads.
 func (b *builder) bindSubquery(c *exprContext, s *tree.Subquery) (output, []opt.ColumnID) {
 	if c.noSubquery {
-		b.fail(sqlstate.FeatureNotSupported, nil, "cannot use subquery in %s", strings.TrimSuffix(c.clause, "s"))
+		b.fail(sqlstate.FeatureNotSupported, s, "cannot use subquery in %s", strings.TrimSuffix(c.clause, "s"))
 	}
 	inner := c.scope.child()
 	inner.level.within = c
@@ -49,7 +49,7 @@ func (b *builder) subquery(c *exprContext, s *tree.Subquery, kind scalar.Subquer
 		return q
 	}
 	if len(out.cols) != 1 {
-		b.fail(sqlstate.SyntaxError, nil, "subquery must return only one column")
+		b.fail(sqlstate.SyntaxError, s, "subquery must return only one column")
 	}
 	q.Col = out.cols[0].id
 	q.T = out.cols[0].t
@@ -118,13 +118,18 @@ func (b *builder) anyRow(row *scalar.RowCtor, out output, outer []opt.ColumnID, 
 }
 
 // rowSubquery binds a subquery of n columns as a row value: (a, b) = (SELECT ...), SET (a, b) = (SELECT ...). Each
-// field is a scalar subquery of its own over the same query.
-func (b *builder) rowSubquery(c *exprContext, s *tree.Subquery, n int) scalar.Expr {
+// field is a scalar subquery of its own over the same query. compared is the comparison, if the row is compared.
+func (b *builder) rowSubquery(c *exprContext, s *tree.Subquery, n int, compared *tree.ComparisonExpr) scalar.Expr {
 	row := &scalar.RowCtor{T: &types.T{Kind: types.KindTuple}}
 	for i := range n {
 		out, outer := b.bindSubquery(c, s)
-		if len(out.cols) != n {
-			b.fail(sqlstate.SyntaxError, nil, "subquery must return %d columns", n)
+		switch {
+		case len(out.cols) < n && compared != nil:
+			raise(b.locateOp(sqlstate.New(sqlstate.SyntaxError, "subquery has too few columns"), compared))
+		case len(out.cols) > n && compared != nil:
+			raise(b.locateOp(sqlstate.New(sqlstate.SyntaxError, "subquery has too many columns"), compared))
+		case len(out.cols) != n:
+			b.fail(sqlstate.SyntaxError, s, "number of columns does not match number of values")
 		}
 		col := out.cols[i]
 		q := &scalar.Subquery{Kind: scalar.SubqueryScalar, Outer: outer, T: col.t, Col: col.id,
@@ -139,7 +144,7 @@ func (b *builder) rowSubquery(c *exprContext, s *tree.Subquery, n int) scalar.Ex
 func (b *builder) rowOnce(c *exprContext, s *tree.Subquery, n int) (*scalar.RowCtor, opt.ProjectItem) {
 	out, outer := b.bindSubquery(c, s)
 	if len(out.cols) != n {
-		b.fail(sqlstate.SyntaxError, nil, "subquery must return %d columns", n)
+		b.fail(sqlstate.SyntaxError, s, "number of columns does not match number of values")
 	}
 	whole := &scalar.RowCtor{T: &types.T{Kind: types.KindTuple}}
 	for _, col := range out.cols {

@@ -1,6 +1,8 @@
 package bind
 
 import (
+	"strings"
+
 	"context"
 	"strconv"
 
@@ -21,6 +23,11 @@ func (b *builder) typeRef(ref tree.ResolvableTypeReference) *types.T {
 	case *gtypes.T:
 		return b.grammarType(r)
 	case *tree.ArrayTypeReference:
+		defer unplaced(func(e *sqlstate.Error) {
+			if name, ok := strings.CutSuffix(e.Message, "\" does not exist"); ok && e.Code == sqlstate.UndefinedObject {
+				e.Message = name + "[]\" does not exist"
+			}
+		})
 		return types.ArrayOf(b.typeRef(r.ElementType))
 	case *tree.UnresolvedObjectName:
 		name := r.Parts[0]
@@ -75,8 +82,24 @@ func (b *Binder) TypeNamed(ctx context.Context, n parse.NamedType) (t *types.T, 
 	if !ok {
 		return nil, missing
 	}
-	t = b.newBuilder(ctx, stmt).typeRef(c.Type)
+	bd := b.newBuilder(ctx, stmt)
+	defer unplaced(func(e *sqlstate.Error) { e.Position = n.Pos })
+	t = bd.typeRef(c.Type)
 	return t, nil
+}
+
+// unplaced is deferred to give errors another position than that in the text that is bound.
+func unplaced(place func(*sqlstate.Error)) {
+	switch r := recover().(type) {
+	case nil:
+	case bailout:
+		if e, ok := r.err.(*sqlstate.Error); ok {
+			place(e)
+		}
+		panic(r)
+	default:
+		panic(r)
+	}
 }
 
 // rowType is the type of a relation's rows, or nil.

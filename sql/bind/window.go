@@ -29,6 +29,9 @@ func windowFunction(name string) (*types.T, bool) {
 
 // windowCall binds a call with OVER.
 func (b *builder) windowCall(c *exprContext, n *tree.FuncExpr, name string) scalar.Expr {
+	if c.inWin || c.inAgg || !c.window {
+		b.misplaced(c, n)
+	}
 	if c.clause == inFilter {
 		b.fail(sqlstate.WindowingError, n, "window functions are not allowed in %s", c.clause)
 	}

@@ -130,6 +130,8 @@ type NamedType struct {
 type Execute struct {
 	Name string
 	Args []string
+	// Positions are the positions of the arguments in the query string.
+	Positions []int
 }
 
 // Deallocate drops a prepared statement, or all with an empty name.

@@ -34,9 +34,10 @@
 //
 // # Positions
 //
-// The library's tree has no positions. Its names are substrings of the library's input, and Statement.PosOf compares
-// addresses to find the position of a name. A name that had to be folded or unquoted is searched in the
-// tokens again (FindWord). Both happen only when an error is reported.
+// The library's tree has no positions. Its strings are parts of the library's input, or of the buffer into which the library's scanner copies
+// folded words, quoted identifiers and string constants one after the other. Places compares addresses to find the token that a name or a
+// constant was read from, also where another one has the same text; what has no string of its own (NULL, CASE, an operator) is found from the
+// tokens around it (package bind). This happens only when an error is reported.
 //
 // Nothing here panics on any input: the library's panics are recovered as XX000.
 package parse

@@ -176,6 +176,17 @@ func (s *Statement) FindString(value string, after int) int {
 	return 0
 }
 
+// NoParameter is the error for the first parameter of a statement that has no arguments.
+func (s *Statement) NoParameter() error {
+	toks, _ := lex(s.Source[:s.End], s.Offset, nil)
+	for _, t := range toks {
+		if t.Kind == Param {
+			return sqlstate.New(sqlstate.UndefinedParameter, "there is no parameter %s", t.Text(s.Source)).At(CharPos(s.Source, int(t.Pos)))
+		}
+	}
+	return sqlstate.New(sqlstate.UndefinedParameter, "there is no parameter $1")
+}
+
 // CountRefs counts the identifiers that stand for name and are not qualifiers of something else.
 func (s *Statement) CountRefs(name string) int {
 	toks, err := lex(s.Source[:s.End], s.Offset, nil)
@@ -407,6 +418,11 @@ func (p *Parser) statement(s *Statement, toks []Token) error {
 
 // viaGrammar parses the statement by the grammar library, after rewriting the forms that the library does not accept.
 func (p *Parser) viaGrammar(s *Statement, toks []Token) error {
+	if isWord(toks[0], s.Source, "create") || isWord(toks[0], s.Source, "alter") {
+		if err := columnClauses(s.Source, toks); err != nil {
+			return err
+		}
+	}
 	edits, err := rewrite(s, toks, p.stored)
 	if err != nil {
 		return err
@@ -521,6 +537,16 @@ func (s *Statement) grammarError(err error, toks []Token) error {
 		}
 		return syntaxError(s.Source, Token{EOF, int32(s.End), int32(s.End)})
 	}
+	if strings.HasPrefix(m, "length for type ") && strings.HasSuffix(m, "must be at least 1") {
+		// PostgreSQL finds this at the type's name.
+		for i := len(toks) - 1; i > 0; i-- {
+			if int(toks[i].Pos) < off && isPunct(toks[i], s.Source, "(") {
+				off = int(toks[i-1].Pos)
+				break
+			}
+		}
+		return sqlstate.New(sqlstate.InvalidParameterValue, "%s", strings.ToLower(m)).At(CharPos(s.Source, off))
+	}
 	c := sqlstate.Code(code.String())
 	if c == "XXUUU" || c == "" {
 		c = sqlstate.SyntaxError
@@ -577,9 +603,14 @@ func syntaxError(src string, t Token) error {
 	return sqlstate.New(sqlstate.SyntaxError, "syntax error at or near \"%s\"", near(t.Text(src))).At(CharPos(src, int(t.Pos)))
 }
 
+const beforeExpr = "SELECT "
+
+// ExprPosition is the position of the first character of an expression in the text that ParseExpr parses.
+const ExprPosition = len(beforeExpr) + 1
+
 // ParseExpr parses a scalar expression, such as a stored default, in the form that descriptors keep.
 func ParseExpr(text string) (tree.Expr, *Statement, error) {
-	s, err := ParseOne("SELECT " + text)
+	s, err := ParseOne(beforeExpr + text)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -341,11 +341,12 @@ func (c *cursor) execute() (any, error) {
 	e := &Execute{Name: n}
 	if c.acceptPunct("(") {
 		for !c.isPunct(")") {
+			at := CharPos(c.src, int(c.peek(0).Pos))
 			a, err := c.until()
 			if err != nil {
 				return nil, err
 			}
-			e.Args = append(e.Args, a)
+			e.Args, e.Positions = append(e.Args, a), append(e.Positions, at)
 			if !c.acceptPunct(",") {
 				break
 			}

@@ -176,25 +176,34 @@ func typesOf(args []Expr) []*types.T {
 	return ts
 }
 
+// Unmatched is the first of some types that has no common type with the first known one.
+func Unmatched(ts []*types.T) int {
+	_, i := unmatched(ts)
+	return i
+}
+
+func unmatched(ts []*types.T) (first, other int) {
+	first = -1
+	for i, x := range ts {
+		switch {
+		case x.Kind == types.KindUnknown:
+		case first < 0:
+			first = i
+		case types.Common(ts[first], x) == nil:
+			return first, i
+		}
+	}
+	return max(first, 0), max(first, 0)
+}
+
 // CommonType coerces expressions to the type that UNION, CASE, COALESCE, ARRAY or VALUES (what, for the message)
 // gives them together.
 func CommonType(what string, es []Expr) ([]Expr, *types.T, error) {
 	ts := typesOf(es)
 	t := types.Common(ts...)
 	if t == nil {
-		var a, b *types.T
-		for _, x := range ts {
-			switch {
-			case x.Kind == types.KindUnknown:
-			case a == nil:
-				a = x
-			case b == nil && types.Common(a, x) == nil:
-				b = x
-			}
-		}
-		if b == nil {
-			b = a
-		}
+		i, j := unmatched(ts)
+		a, b := ts[i], ts[j]
 		if a.Kind == types.KindEnum && b.Kind == types.KindEnum {
 			return nil, nil, sqlstate.New(sqlstate.CannotCoerce, "%s could not convert type %s to %s", what, b.Name(), a.Name())
 		}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -648,7 +649,7 @@ func (s *Session) sqlPrepare(ctx context.Context, c *bind.Prepare) error {
 	if err != nil {
 		return err
 	}
-	p := &portal.Statement{Name: strings.Clone(c.Name), Stmt: stmt, Types: given}
+	p := &portal.Statement{Name: strings.Clone(c.Name), Stmt: stmt, Types: given, Source: strings.Clone(c.Stmt.Source), Created: s.scalarCtx.StatementTime}
 	if err := s.refreshPlan(ctx, p); err != nil {
 		return err
 	}
@@ -682,12 +683,17 @@ func (s *Session) executed(ctx context.Context, c *bind.Execute) (*plan.Plan, []
 	for i, a := range c.Args {
 		e, err := s.binder(nil).Expr(ctx, a, p.Plan.Params[i])
 		if err != nil {
+			var se *sqlstate.Error
+			if errors.As(err, &se) && se.Position > 0 && i < len(c.Positions) {
+				se.Position += c.Positions[i] - parse.ExprPosition
+			}
 			return nil, nil, err
 		}
 		if params[i], err = evaluate(&s.scalarCtx, e); err != nil {
 			return nil, nil, err
 		}
 	}
+	p.Executed(s.setting("plan_cache_mode"))
 	return p.Plan, params, nil
 }
 

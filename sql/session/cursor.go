@@ -42,20 +42,21 @@ func (s *Session) declare(ctx context.Context, c *bind.DeclareCursor, params []t
 	case p.Query.Locks && c.Scroll:
 		return sqlstate.New(sqlstate.FeatureNotSupported, "DECLARE SCROLL CURSOR ... %s is not supported", "FOR UPDATE").WithDetail("Scrollable cursors must be READ ONLY.")
 	case len(p.Params) > len(params):
-		return sqlstate.New(sqlstate.UndefinedParameter, "there is no parameter $%d", len(params)+1)
+		return stmt.NoParameter()
 	}
 	if p, err = s.prepareQuery(ctx, p, params, false); err != nil {
 		return err
 	}
 	po := &portal.Portal{Name: strings.Clone(c.Name), Plan: p, Params: params}
 	po.Declare(portal.Declaration{Binary: c.Binary, Hold: c.Hold, Scroll: c.Scroll, NoScroll: c.NoScroll, Locks: p.Query.Locks,
+		Scrolls: bind.Scrolls(stmt), Source: strings.Clone(c.Stmt.Source), Created: s.scalarCtx.StatementTime,
 		Start: func(ctx context.Context) error {
 			if err := s.holdCursors(ctx); err != nil {
 				return err
 			}
 			return s.startCursor(ctx, po)
 		}})
-	if err := po.Take(s.memory, portal.OwnBytes+portal.Bytes(stmt, p)); err != nil {
+	if err := po.Take(s.memory, portal.OwnBytes+int64(len(c.Stmt.Source))+portal.Bytes(stmt, p)); err != nil {
 		return err
 	}
 	s.portals.Add(po)

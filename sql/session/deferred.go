@@ -134,6 +134,20 @@ func (s *Session) setConstraints(ctx context.Context, c *bind.SetConstraints) er
 		if n.Schema == "" {
 			schemas = s.env.SearchPath(false)
 		}
+		if own := s.temp.local.Schema(); own != nil && (n.Schema == "" || n.Schema == own.Name || n.Schema == catalog.TemporarySchema) {
+			var tables []*catalog.Table
+			s.temp.local.Each(func(t *catalog.Table) { tables = append(tables, t) })
+			found, known, err := deferrableIn(tables, n.Name, c.Deferred)
+			if err != nil {
+				return err
+			}
+			for _, k := range found {
+				meant[k] = true
+			}
+			if known {
+				continue
+			}
+		}
 		found, err := deferrableNamed(ctx, s.view(), schemas, n.Schema != "", n.Name, c.Deferred)
 		if err != nil {
 			return err
@@ -169,44 +183,51 @@ func deferrableNamed(ctx context.Context, v catalog.View, schemas []string, give
 			}
 			continue
 		}
-		var found []exec.Constraint
-		known, fixed := false, false
+		var there []*catalog.Table
 		for _, t := range tables {
-			if t.Schema != sc.ID {
-				continue
-			}
-			for i := range t.Foreign {
-				if k := &t.Foreign[i]; k.Name == name {
-					if known = true; k.Deferrable {
-						found = append(found, exec.Constraint{Table: t.ID, Foreign: k.ID})
-					} else {
-						fixed = true
-					}
-				}
-			}
-			for i := range t.Indexes {
-				if x := &t.Indexes[i]; x.Name == name && (x.Constraint || x.Primary) {
-					if known = true; x.Deferrable {
-						found = append(found, exec.Constraint{Table: t.ID, Index: x.ID})
-					} else {
-						fixed = true
-					}
-				}
-			}
-			for i := range t.Checks {
-				if t.Checks[i].Name == name {
-					known, fixed = true, true
-				}
+			if t.Schema == sc.ID {
+				there = append(there, t)
 			}
 		}
-		if fixed && deferred {
-			return nil, sqlstate.New(sqlstate.WrongObjectType, "constraint \"%s\" is not deferrable", name)
-		}
-		if known {
-			return found, nil
+		if found, known, err := deferrableIn(there, name, deferred); known || err != nil {
+			return found, err
 		}
 	}
 	return nil, sqlstate.New(sqlstate.UndefinedObject, "constraint \"%s\" does not exist", name)
+}
+
+// deferrableIn finds the constraints of a name among some tables; known reports whether there is any.
+func deferrableIn(tables []*catalog.Table, name string, deferred bool) (found []exec.Constraint, known bool, err error) {
+	fixed := false
+	for _, t := range tables {
+		for i := range t.Foreign {
+			if k := &t.Foreign[i]; k.Name == name {
+				if known = true; k.Deferrable {
+					found = append(found, exec.Constraint{Table: t.ID, Foreign: k.ID})
+				} else {
+					fixed = true
+				}
+			}
+		}
+		for i := range t.Indexes {
+			if x := &t.Indexes[i]; x.Name == name && (x.Constraint || x.Primary) {
+				if known = true; x.Deferrable {
+					found = append(found, exec.Constraint{Table: t.ID, Index: x.ID})
+				} else {
+					fixed = true
+				}
+			}
+		}
+		for i := range t.Checks {
+			if t.Checks[i].Name == name {
+				known, fixed = true, true
+			}
+		}
+	}
+	if fixed && deferred {
+		return nil, known, sqlstate.New(sqlstate.WrongObjectType, "constraint \"%s\" is not deferrable", name)
+	}
+	return found, known, nil
 }
 
 // mayChange refuses data definition on a table for which checks wait, as PostgreSQL does.

@@ -538,8 +538,31 @@ func (s *settings) Settings(f func(virtual.Setting)) {
 	}
 }
 
-// PreparedNames lists the session's prepared statements and their texts.
-func (s *Session) PreparedNames() map[string]string { return s.statements.Texts() }
+// Prepared lists the session's prepared statements.
+func (s *Session) Prepared() (out []virtual.PreparedStatement) {
+	for _, p := range s.statements.Named() {
+		v := virtual.PreparedStatement{Name: p.Name, Text: p.Source, At: p.Created, FromSQL: p.Source != "", Generic: p.Generic, Custom: p.Custom}
+		if !v.FromSQL {
+			v.Text = p.Stmt.Text()
+		}
+		if p.Plan != nil {
+			for _, t := range p.Plan.Params {
+				v.Types = append(v.Types, t.OID())
+			}
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// Cursors lists the session's SQL cursors.
+func (s *Session) Cursors() (out []virtual.Cursor) {
+	ds, names := s.portals.Cursors()
+	for i, d := range ds {
+		out = append(out, virtual.Cursor{Name: names[i], Text: d.Source, Hold: d.Hold, Binary: d.Binary, Scroll: d.Scroll, At: d.Created})
+	}
+	return out
+}
 
 // CurrentQuery implements system.Environment.
 func (e *environment) CurrentQuery() string {

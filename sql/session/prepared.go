@@ -69,7 +69,7 @@ func (s *Session) prepare(ctx context.Context, name, text string, oids []uint32)
 	if len(stmts) > 1 {
 		return sqlstate.New(sqlstate.SyntaxError, "cannot insert multiple commands into a prepared statement")
 	}
-	p := &portal.Statement{Name: name}
+	p := &portal.Statement{Name: name, Created: s.wall()}
 	if len(stmts) == 1 {
 		if p.Stmt, err = s.detach(ctx, &stmts[0]); err != nil {
 			return err
@@ -207,6 +207,9 @@ func (s *Session) makePortal(ctx context.Context, name, statement string, b *Bin
 	}
 	if err := s.refreshPlan(ctx, p); err != nil {
 		return err
+	}
+	if name := p.Name; name != "" {
+		p.Executed(s.setting("plan_cache_mode"))
 	}
 	po := &portal.Portal{Name: name, Statement: p, Plan: p.Plan}
 	var want []*types.T

@@ -507,10 +507,16 @@ func (s *Session) runStatement(ctx context.Context, stmt *parse.Statement, final
 	}
 	p, err := s.planFor(ctx, stmt, nil)
 	if err != nil {
+		if stmt.NumParams > 0 && sqlstate.Is(err, sqlstate.IndeterminateDatatype) {
+			return stmt.NoParameter()
+		}
 		return err
 	}
-	if p.Query != nil && len(p.Params) > 0 {
-		return sqlstate.New(sqlstate.UndefinedParameter, "there is no parameter $1")
+	switch e, _ := stmt.Node.(*bind.Explain); {
+	case p.Query != nil && len(p.Params) > 0:
+		return stmt.NoParameter()
+	case e != nil && e.Stmt != nil && e.Stmt.NumParams > 0:
+		return e.Stmt.NoParameter()
 	}
 	return s.runPlan(ctx, p, nil, nil, true, final)
 }

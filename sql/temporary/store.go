@@ -96,6 +96,14 @@ func (s *Store) Get(k keys.Key) []byte {
 	return nil
 }
 
+// newest is Get with all writes so far.
+func (s *Store) newest(k keys.Key) []byte {
+	if e, ok := s.now.Get(&entry{key: k}); ok {
+		return e.value
+	}
+	return nil
+}
+
 // Scan reads a span as txn.Txn.Scan does.
 func (s *Store) Scan(o txn.ScanOptions) (rows []kv.KeyValue, resume *keys.Span) {
 	lo, hi := &entry{key: o.Span.Start}, &entry{key: o.Span.Stop()}

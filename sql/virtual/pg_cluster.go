@@ -7,6 +7,7 @@ import (
 
 	"meridian/sql/catalog"
 	"meridian/sql/scalar"
+	"meridian/sql/scalar/system"
 	"meridian/sql/types"
 )
 
@@ -218,8 +219,8 @@ func pgCollation(r *reading) error {
 }
 
 func pgOpclass(r *reading) error {
-	r.add("oid", 1978, "opcmethod", btreeMethod, "opcname", "int4_ops", "opcnamespace", catalog.PGCatalogSchemaID, "opcowner", bootstrapRole,
-		"opcfamily", 1976, "opcintype", 23, "opcdefault", true)
+	r.add("oid", system.IntegerClass, "opcmethod", btreeMethod, "opcname", "int4_ops", "opcnamespace", catalog.PGCatalogSchemaID, "opcowner", bootstrapRole,
+		"opcfamily", system.IntegerFamily, "opcintype", 23, "opcdefault", true)
 	return nil
 }
 
@@ -389,8 +390,23 @@ func pgPreparedStatements(r *reading) error {
 	if r.s == nil {
 		return nil
 	}
-	for n, text := range r.s.PreparedNames() {
-		r.add("name", n, "statement", text, "from_sql", false)
+	for _, p := range r.s.Prepared() {
+		kinds := &types.Array{Elem: types.RegType}
+		for _, oid := range p.Types {
+			kinds.Elems = append(kinds.Elems, types.NewReg(oid, ""))
+		}
+		r.add("name", p.Name, "statement", p.Text, "prepare_time", p.At, "parameter_types", types.NewArray(kinds), "from_sql", p.FromSQL,
+			"generic_plans", p.Generic, "custom_plans", p.Custom)
+	}
+	return nil
+}
+
+func pgCursors(r *reading) error {
+	if r.s == nil {
+		return nil
+	}
+	for _, c := range r.s.Cursors() {
+		r.add("name", c.Name, "statement", c.Text, "is_holdable", c.Hold, "is_binary", c.Binary, "is_scrollable", c.Scroll, "creation_time", c.At)
 	}
 	return nil
 }

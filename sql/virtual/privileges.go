@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"slices"
 	"strings"
 
 	"meridian/sql/catalog"
@@ -195,14 +196,39 @@ func (f *Functions) askedObject(a *catalog.Access, q *system.PrivilegeQuestion) 
 			o, found = a.Object(catalog.ID(t.OID()))
 			return o, found, nil
 		}
+		if !byName && f.RegName(kind, id) == "" {
+			return o, false, nil
+		}
 		// Everybody may use those that are built in; there are no others.
-		return catalog.Object{Owner: "root", Class: catalog.ClassFunction,
+		class := catalog.ClassFunction
+		if q.Kind == "type" {
+			class = catalog.ClassType
+		}
+		return catalog.Object{Owner: "root", Class: class,
 			Grants: []catalog.Grant{{Role: catalog.PublicRole, Grantor: "root", Privileges: catalog.Execute | catalog.Usage}}}, true, nil
 	case "language":
-		return catalog.Object{Owner: "root", Class: catalog.ClassFunction,
+		languages := []string{"internal", "c", "sql"}
+		if byName && !slices.Contains(languages, name) {
+			return o, false, sqlstate.New(sqlstate.UndefinedObject, "language \"%s\" does not exist", name)
+		}
+		if !byName && (id < internalLanguage || id >= internalLanguage+uint32(len(languages))) {
+			return o, false, nil
+		}
+		return catalog.Object{Owner: "root", Class: catalog.ClassType,
 			Grants: []catalog.Grant{{Role: catalog.PublicRole, Grantor: "root", Privileges: catalog.Usage}}}, true, nil
-	default:
+	case "tablespace":
+		if byName && name != "pg_default" && name != "pg_global" {
+			return o, false, sqlstate.New(sqlstate.UndefinedObject, "tablespace \"%s\" does not exist", name)
+		}
+		if !byName && id != defaultSpace && id != globalSpace {
+			return o, false, nil
+		}
 		return catalog.Object{Owner: "root", Class: catalog.ClassSchema}, true, nil // superusers only
+	default: // of the other kinds there are none
+		if byName {
+			err = sqlstate.New(sqlstate.UndefinedObject, "%s \"%s\" does not exist", q.Kind, name)
+		}
+		return o, false, err
 	}
 	o, found = a.Object(catalog.ID(id))
 	return o, found, nil

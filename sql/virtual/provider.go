@@ -28,8 +28,26 @@ type Session interface {
 	Superuser() bool
 	// Settings calls f for each setting.
 	Settings(f func(Setting))
-	// PreparedNames are the prepared statements and their texts.
-	PreparedNames() map[string]string
+	// Prepared are the prepared statements that have a name.
+	Prepared() []PreparedStatement
+	// Cursors are the SQL cursors.
+	Cursors() []Cursor
+}
+
+// PreparedStatement is one row of pg_prepared_statements.
+type PreparedStatement struct {
+	Name, Text      string
+	At              time.Time
+	Types           []uint32
+	FromSQL         bool
+	Generic, Custom int64
+}
+
+// Cursor is one row of pg_cursors.
+type Cursor struct {
+	Name, Text           string
+	Hold, Binary, Scroll bool
+	At                   time.Time
 }
 
 // Setting is one row of pg_settings.

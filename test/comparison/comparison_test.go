@@ -32,6 +32,8 @@ type Case struct {
 	Schema bool
 	// Unordered: the rows may come in any order.
 	Unordered bool
+	// Positions: errors are compared with their hint and position, too.
+	Positions bool
 }
 
 // Generator makes cases on one subject.
@@ -52,6 +54,7 @@ type Generator struct {
 var generators = []Generator{
 	literals, jsonForms, arrayForms, timeForms, charForms, numberForms, functions, operators, casts, temporaryTables, enums, networks, foreignKeys, texts,
 	sequences, definitions, parsing, changes, recursion, wholeRows, dates, numberTemplates, patterns, answers, encodings,
+	positions, qualified, clauses, sessionStates, rights,
 }
 
 // seed keeps a generator's cases independent of the other generators that run.
@@ -205,6 +208,12 @@ func ask(ctx context.Context, conn *pgconn.PgConn, c Case, afterAny bool) ([]ans
 			a.code, a.message = pe.Code, pe.Message
 			if pe.Detail != "" {
 				a.message += " DETAIL: " + pe.Detail
+			}
+			if c.Positions {
+				if pe.Hint != "" {
+					a.message += " HINT: " + pe.Hint
+				}
+				a.message += " AT " + strconv.Itoa(int(pe.Position))
 			}
 		}
 		out = append(out, a)
@@ -433,6 +442,15 @@ func File(name string) []Case {
 	return parse(string(text))
 }
 
+// Positioned has the cases of a file, compared with the positions of errors.
+func Positioned(name string) []Case {
+	cases := File(name)
+	for i := range cases {
+		cases[i].Positions = true
+	}
+	return cases
+}
+
 //go:embed testdata
 var testdata embed.FS
 
@@ -447,6 +465,11 @@ func TestStatements(t *testing.T) {
 		t.Fatal(err)
 	}
 	cases := parse(string(text))
+	if os.Getenv("MERIDIAN_POSITIONS") != "" {
+		for i := range cases {
+			cases[i].Positions = true
+		}
+	}
 	pg := startPostgres(t)
 	got := askMeridian(t, "statements", cases)
 	same := 0

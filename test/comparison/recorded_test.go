@@ -13,6 +13,7 @@ const recorded = "testdata/recorded.txt"
 const (
 	inSchema = "-- in a schema of its own"
 	anyOrder = "-- in any order"
+	placed   = "-- with the positions of errors"
 )
 
 // record writes cases and answers: each statement on a line, its answer on the next one after a tab, a blank line after a case.
@@ -25,6 +26,9 @@ func record(t *testing.T, cases []Case, answers [][]answer) {
 		}
 		if c.Unordered {
 			b.WriteString(anyOrder + "\n")
+		}
+		if c.Positions {
+			b.WriteString(placed + "\n")
 		}
 		for j, s := range c.Statements {
 			b.WriteString(s + "\n\t" + line(answers[i][j]) + "\n")
@@ -55,6 +59,8 @@ func replay(t *testing.T) (cases []Case, answers [][]string) {
 			c.Schema = true
 		case l == anyOrder:
 			c.Unordered = true
+		case l == placed:
+			c.Positions = true
 		case strings.HasPrefix(l, "-- What"):
 		case strings.HasPrefix(l, "\t"):
 			as = append(as, l[1:])

@@ -9,18 +9,46 @@ import (
 	"meridian/sql/types"
 )
 
+// IntegerClass and IntegerFamily are the only operator class that pg_opclass has, and its family.
+const (
+	IntegerClass  = 1978
+	IntegerFamily = 1976
+)
+
 // addDefinitions adds functions that tell whether objects are visible, and write their definitions as SQL.
 func addDefinitions(r *scalar.Registry) {
 	visible := func(ctx *scalar.Context, a types.Datum) (types.Datum, error) {
+		if session(ctx).RegName(types.KindRegClass, uint32(a.Int())) == "" {
+			return types.Null, nil
+		}
 		return boolean(session(ctx).TableIsVisible(uint32(a.Int())))
 	}
 	r.Func1("pg_table_is_visible(oid) bool", visible).Stable()
 	r.Func1("pg_type_is_visible(oid) bool", func(ctx *scalar.Context, a types.Datum) (types.Datum, error) {
+		if session(ctx).RegName(types.KindRegType, uint32(a.Int())) == "" {
+			return types.Null, nil
+		}
 		return boolean(session(ctx).TypeIsVisible(uint32(a.Int())))
 	}).Stable()
+	// Objects of these kinds are built in, and visible. An OID that none of them has gets NULL.
 	for _, n := range []string{"function", "operator", "opclass", "opfamily", "conversion", "ts_config", "ts_dict",
 		"ts_parser", "ts_template", "collation", "statistics_obj"} {
-		r.Func1("pg_"+n+"_is_visible(oid) bool", func(*scalar.Context, types.Datum) (types.Datum, error) { return boolean(true) }).Stable()
+		exists := func(*scalar.Context, uint32) bool { return false }
+		switch n {
+		case "function", "operator", "collation":
+			kind := map[string]types.Kind{"function": types.KindRegProcedure, "operator": types.KindRegOperator, "collation": types.KindRegCollation}[n]
+			exists = func(ctx *scalar.Context, oid uint32) bool { return ctx.Env != nil && ctx.Env.RegName(kind, oid) != "" }
+		case "opclass":
+			exists = func(_ *scalar.Context, oid uint32) bool { return oid == IntegerClass }
+		case "opfamily":
+			exists = func(_ *scalar.Context, oid uint32) bool { return oid == IntegerFamily }
+		}
+		r.Func1("pg_"+n+"_is_visible(oid) bool", func(ctx *scalar.Context, a types.Datum) (types.Datum, error) {
+			if !exists(ctx, uint32(a.Int())) {
+				return types.Null, nil
+			}
+			return boolean(true)
+		}).Stable()
 	}
 	r.Func("format_type(oid, int4) text", func(ctx *scalar.Context, a []types.Datum) (types.Datum, error) {
 		if a[0].IsNull() {

@@ -3,6 +3,7 @@ package portal
 import (
 	"context"
 	"math"
+	"time"
 
 	"meridian/sql/parse"
 	"meridian/sql/sqlstate"
@@ -18,21 +19,30 @@ type cursor struct {
 	// keep: rows are kept; asked: for SCROLL or WITH HOLD; forward: it can't go back, by NO SCROLL or because its query locks rows.
 	keep, asked, forward bool
 	binary, hold         bool
+	scrolls              bool
+	source               string
+	created              time.Time
 	// start runs the query.
 	start func(context.Context) error
 	// free: its transaction has committed, and it belongs to the session. began is pos at the begin of the open transaction.
 	free  bool
 	began int64
-	kept  []types.Row
-	bytes int64
-	read  int64
-	pos   int64
+	// failed: an error ended its query, and it can't run again.
+	failed bool
+	kept   []types.Row
+	bytes  int64
+	read   int64
+	pos    int64
 }
 
 // Declaration has the options of a DECLARE, and its query.
 type Declaration struct {
 	Binary, Hold     bool
 	Scroll, NoScroll bool
+	// Scrolls says that the query could be read backward in PostgreSQL, and Source is the query string in which the cursor was declared.
+	Scrolls bool
+	Source  string
+	Created time.Time
 	// Locks says that the query locks its rows: the cursor can't go back.
 	Locks bool
 	// Start runs the query, from its beginning.
@@ -43,7 +53,7 @@ type Declaration struct {
 func (p *Portal) Declare(d Declaration) {
 	p.Declared = true
 	p.cursor = cursor{keep: !d.NoScroll && !d.Locks || d.Hold, asked: d.Scroll || d.Hold, forward: d.NoScroll || d.Locks,
-		binary: d.Binary, hold: d.Hold, start: d.Start}
+		binary: d.Binary, hold: d.Hold, start: d.Start, scrolls: d.Scroll || d.Scrolls && !d.NoScroll && !d.Locks, source: d.Source, created: d.Created}
 }
 
 // OwnBytes is the memory of a declared cursor besides its statement and plan.
@@ -76,6 +86,7 @@ func (p *Portal) next(ctx context.Context) (types.Row, error) {
 	row, err := p.rows.Next(ctx)
 	if err != nil {
 		p.Stop()
+		p.failed = true
 		return nil, err
 	}
 	if row == nil {
@@ -111,6 +122,9 @@ func (p *Portal) mayScroll() error {
 
 // Fetch moves a cursor as FETCH and MOVE do, and emits the rows that it reaches.
 func (p *Portal) Fetch(ctx context.Context, m *parse.Fetch, emit func(types.Row) error) error {
+	if p.failed {
+		return sqlstate.New(sqlstate.ObjectNotInPrerequisite, "portal \"%s\" cannot be run", p.Name)
+	}
 	direction, count := m.Direction, m.Count
 	if m.All {
 		count = math.MaxInt64

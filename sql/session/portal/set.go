@@ -64,6 +64,17 @@ func (s *Portals) Add(p *Portal) {
 	s.byName[p.Name] = p
 }
 
+// Cursors describes the SQL cursors.
+func (s *Portals) Cursors() (out []Declaration, names []string) {
+	for name, p := range s.byName {
+		if p.Declared {
+			names = append(names, name)
+			out = append(out, Declaration{Binary: p.binary, Hold: p.hold, Scroll: p.scrolls, Source: p.source, Created: p.created})
+		}
+	}
+	return out, names
+}
+
 // Close drops a portal, if it is there.
 func (s *Portals) Close(name string) {
 	if p, ok := s.byName[name]; ok {

@@ -207,7 +207,7 @@ func TestStatements(t *testing.T) {
 	if _, err := s.Find("b"); !sqlstate.Is(err, sqlstate.InvalidStatementName) {
 		t.Error(err)
 	}
-	if got := s.Texts(); len(got) != 1 || got["a"] != "SELECT 2" {
+	if got := s.Named(); len(got) != 1 || got[0].Name != "a" || got[0].Stmt.Text() != "SELECT 2" {
 		t.Error(got)
 	}
 	s.CloseAll()

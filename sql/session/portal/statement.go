@@ -1,6 +1,8 @@
 package portal
 
 import (
+	"time"
+
 	"meridian/sql/memory"
 	"meridian/sql/parse"
 	"meridian/sql/session/plan"
@@ -22,6 +24,25 @@ type Statement struct {
 	Plan  *plan.Plan
 	Path  string // the search path for which Plan was made
 	held  int64  // bytes of the session's memory
+	// Source is the query string of PREPARE; empty: the statement is the protocol's.
+	Source  string
+	Created time.Time
+	// Generic and Custom count its executions by a plan for any arguments, and for the ones given.
+	Generic, Custom int64
+}
+
+// customPlans is how often PostgreSQL plans a statement for its arguments before it prefers a plan for any.
+const customPlans = 5
+
+// Executed counts an execution as PostgreSQL would plan it: a statement without parameters needs no plan for its arguments.
+func (p *Statement) Executed(mode string) {
+	switch {
+	case p.Plan == nil || p.Plan.Query == nil:
+	case len(p.Plan.Params) == 0, mode == "force_generic_plan", mode != "force_custom_plan" && p.Custom >= customPlans:
+		p.Generic++
+	default:
+		p.Custom++
+	}
 }
 
 // Bytes is the memory of a statement and its plan. A shared plan counts too: it is in the cache now, but may leave it while the session still
@@ -106,12 +127,11 @@ func (s *Statements) CloseAll() {
 	}
 }
 
-// Texts returns the texts of the statements with a name, by name.
-func (s *Statements) Texts() map[string]string {
-	out := map[string]string{}
+// Named returns the statements with a name.
+func (s *Statements) Named() (out []*Statement) {
 	for n, p := range s.byName {
 		if n != "" && p.Stmt != nil {
-			out[n] = p.Stmt.Text()
+			out = append(out, p)
 		}
 	}
 	return out

@@ -359,3 +359,43 @@ insert into t (b) values ('\x00ff')
 select a, j, g, ts, b from t
 update t set a = a || 3 returning g
 insert into t (g) values (1)
+
+create temp table a (i int unique deferrable)
+insert into a values (1)
+insert into a values (1)
+insert into a values (2),(2)
+update a set i = 5
+create temp table b (i int primary key deferrable, j int unique deferrable initially deferred)
+insert into b values (1, 1)
+insert into b values (1, 2)
+begin
+insert into b values (1, 2)
+insert into b values (1, 2)
+commit
+begin
+set constraints all immediate
+insert into b values (4, 1)
+rollback
+begin
+set constraints b_j_key immediate
+insert into b values (4, 1)
+insert into b values (5, 1)
+commit
+
+create table pd (i int primary key deferrable, j int unique deferrable initially deferred)
+insert into pd values (1,1)
+begin
+set constraints pd_j_key immediate
+insert into pd values (3, 1)
+rollback
+create temp table dd (i int primary key deferrable, j int unique deferrable initially deferred)
+insert into dd values (1,1)
+begin
+set constraints dd_j_key immediate
+insert into dd values (3, 1)
+rollback
+begin
+set constraints dd_pkey deferred
+insert into dd values (1, 7)
+set constraints dd_pkey immediate
+rollback
