@@ -81,10 +81,19 @@ func ParseText(t *T, s string, loc *time.Location) (Datum, error) {
 func ParseLiteral(t *T, s string) (d Datum, constant bool, err error) {
 	used := false
 	d, err = ParseTextEnv(t, s, Env{used: &used})
-	if used {
-		return Null, false, nil
+	if !used {
+		return d, true, err
 	}
-	return d, true, err
+	// What no session can read is an error now, as in PostgreSQL, which reads a literal before it looks at what surrounds it.
+	if sqlstate.Is(err, sqlstate.InvalidDatetimeFormat) {
+		for _, order := range []DateOrder{OrderDMY, OrderYMD} {
+			if _, other := ParseTextEnv(t, s, Env{Style: &Style{Order: order}}); !sqlstate.Is(other, sqlstate.InvalidDatetimeFormat) {
+				return Null, false, nil
+			}
+		}
+		return Null, true, err
+	}
+	return Null, false, nil
 }
 
 // ParseTextEnv reads the text form of a value of type t.
