@@ -84,7 +84,7 @@ func ParseLiteral(t *T, s string) (d Datum, constant bool, err error) {
 	if !used {
 		return d, true, err
 	}
-	// What no session can read is an error now, as in PostgreSQL, which reads a literal before it looks at what surrounds it.
+	// A text that no session can read is an error now, as in PostgreSQL: literals are read before the expressions around them are looked at.
 	if sqlstate.Is(err, sqlstate.InvalidDatetimeFormat) {
 		for _, order := range []DateOrder{OrderDMY, OrderYMD} {
 			if _, other := ParseTextEnv(t, s, Env{Style: &Style{Order: order}}); !sqlstate.Is(other, sqlstate.InvalidDatetimeFormat) {
