@@ -22,7 +22,7 @@ func (o *optimizer) build(r Rel) (*group, []OrderColumn) {
 		return o.newGroup(&Values{Cols: r.Cols, Rows: o.scalarRows(r.Rows)}), nil
 	case *Select:
 		in, ord := o.build(r.Input)
-		return o.newSelect(in, o.scalars(r.Filter)), ord
+		return o.newSelect(in, o.conditions(r.Filter)), ord
 	case *Project:
 		in, ord := o.build(r.Input)
 		g := o.newProject(in, o.items(r.Items), r.Pass)
@@ -141,12 +141,12 @@ func (o *optimizer) buildJoin(r *Join, left, right *group, order []OrderColumn) 
 		order = nil
 	}
 	o.noteNullableLocks(r, left, right)
-	return o.newJoin(r.Kind, left, right, o.scalars(r.On)), order
+	return o.newJoin(r.Kind, left, right, o.conditions(r.On)), order
 }
 
 // buildWithMain builds a common table expression, and its main query by the given function.
 func (o *optimizer) buildWithMain(r *With, build func(Rel) (*group, []OrderColumn)) (*group, []OrderColumn) {
-	before := len(o.reads)
+	before, failed := len(o.reads), o.failed
 	binding, bord := o.build(r.Binding)
 	if o.ctes == nil {
 		o.ctes = make(map[int]*cte)
@@ -162,11 +162,15 @@ func (o *optimizer) buildWithMain(r *With, build func(Rel) (*group, []OrderColum
 		n.Recursive, _ = o.build(r.Recursive)
 		c.recursive = true
 	}
-	after := len(o.reads)
+	after, inBinding := len(o.reads), o.failed
+	o.failed = failed
 	main, ord := build(r.Main)
 	if !o.env.Naive && !slices.Contains(o.reads[after:], r.ID) && !changes(binding) {
 		o.reads = slices.Delete(o.reads, before, after)
 		return main, ord // as in PostgreSQL, a query that nothing reads is not run, whatever it locks or calls
+	}
+	if inBinding != nil {
+		o.failed = inBinding
 	}
 	n.Main = main
 	return o.newGroup(n), ord
@@ -189,7 +193,7 @@ func (o *optimizer) buildMutation(r Rel) *group {
 					items[i].Expr = o.scalar(items[i].Expr)
 				}
 			}
-			c.Where = o.scalars(c.Where)
+			c.Where = o.conditions(c.Where)
 			n.Conflict = &c
 		}
 		return o.newGroup(&mutation{stmt: &n, input: in, order: ord})
@@ -259,8 +263,21 @@ func orderMatters(a *scalar.Aggregate) bool {
 	return false
 }
 
-// scalar puts the queries inside an expression into the memo: Subquery.Plan becomes a *group.
+// scalar puts the queries inside an expression into the memo: Subquery.Plan becomes a *group. A constant part that fails makes the statement fail.
 func (o *optimizer) scalar(e scalar.Expr) scalar.Expr {
+	o.check(e)
+	return o.embed(e)
+}
+
+// check remembers the first error of a constant part.
+func (o *optimizer) check(e scalar.Expr) {
+	if o.failed == nil {
+		o.failed = scalar.FoldError(e)
+	}
+}
+
+// embed puts the queries inside an expression into the memo.
+func (o *optimizer) embed(e scalar.Expr) scalar.Expr {
 	o.charge(0)
 	if !hasSubquery(e) {
 		return e
@@ -297,16 +314,33 @@ func (o *optimizer) scalarOrNil(e scalar.Expr) scalar.Expr {
 	return o.scalar(e)
 }
 
-func (o *optimizer) scalars(es []scalar.Expr) []scalar.Expr {
+func (o *optimizer) scalars(es []scalar.Expr) []scalar.Expr { return replaced(es, o.scalar) }
+
+// conditions is scalars for a conjunction: what follows a constant that is false is not evaluated.
+func (o *optimizer) conditions(es []scalar.Expr) []scalar.Expr {
+	never := false
+	return replaced(es, func(e scalar.Expr) scalar.Expr {
+		if k, ok := e.(*scalar.Const); ok && !k.Value.IsNull() && !k.Value.Bool() {
+			never = true
+		}
+		if !never {
+			o.check(e)
+		}
+		return o.embed(e)
+	})
+}
+
+// replaced is es with other expressions in the place of its own; es itself if they are the same.
+func replaced(es []scalar.Expr, f func(scalar.Expr) scalar.Expr) []scalar.Expr {
 	for i, e := range es {
-		n := o.scalar(e)
+		n := f(e)
 		if n == e {
 			continue
 		}
 		out := append([]scalar.Expr(nil), es...)
 		out[i] = n
 		for j := i + 1; j < len(es); j++ {
-			out[j] = o.scalar(es[j])
+			out[j] = f(es[j])
 		}
 		return out
 	}

@@ -91,8 +91,8 @@ func (o *optimizer) buildPlain(r Rel, b *lockBuild) (*group, []OrderColumn) {
 		return o.newGroup(&s), nil
 	case *Select:
 		in, ord := o.buildPlain(r.Input, b)
-		b.filter(o.scalars(r.Filter), nil)
-		return o.newSelect(in, o.scalars(r.Filter)), ord
+		b.filter(o.conditions(r.Filter), nil)
+		return o.newSelect(in, o.conditions(r.Filter)), ord
 	case *Project:
 		in, ord := o.buildPlain(r.Input, b)
 		b.items(o.items(r.Items))
@@ -108,11 +108,11 @@ func (o *optimizer) buildPlain(r Rel, b *lockBuild) (*group, []OrderColumn) {
 		right, _ := o.buildPlain(r.Right, b)
 		switch r.Kind {
 		case InnerJoin:
-			b.filter(o.scalars(r.On), nil)
+			b.filter(o.conditions(r.On), nil)
 		case LeftJoin:
-			b.filter(o.scalars(r.On), right.cols.list())
+			b.filter(o.conditions(r.On), right.cols.list())
 		case RightJoin:
-			b.filter(o.scalars(r.On), left.cols.list())
+			b.filter(o.conditions(r.On), left.cols.list())
 		}
 		return o.buildJoin(r, left, right, ord)
 	case *Sort:

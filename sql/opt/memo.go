@@ -50,6 +50,8 @@ type required struct {
 type optimizer struct {
 	meta *Metadata
 	env  *Env
+	// failed is the first error of a constant part of the statement.
+	failed error
 
 	slab   []group
 	count  int32

@@ -51,6 +51,9 @@ func Optimize(q *Query, env Env) (p *Plan, err error) {
 	meta.Columns = meta.Columns[:len(meta.Columns):len(meta.Columns)]
 	o := &optimizer{meta: &meta, env: &env}
 	root, order := o.build(q.Root)
+	if o.failed != nil {
+		return nil, o.failed
+	}
 	var needed colSet
 	for _, c := range q.Output {
 		needed.add(c.Col)

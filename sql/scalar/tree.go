@@ -290,77 +290,83 @@ func Fold(e Expr) Expr { return Rewrite(e, foldOne) }
 const foldBytes = 1 << 20
 
 func foldOne(x Expr) Expr {
+	n, _ := foldStep(x)
+	return n
+}
+
+// foldStep folds an expression whose children are folded. If its evaluation fails, it is left as it is.
+func foldStep(x Expr) (Expr, error) {
 	switch e := x.(type) {
 	case *Const, *Column, *Placeholder, *Subquery, *AggFunc, *Default, *RowCtor, nil:
-		return x
+		return x, nil
 	case *And:
-		return foldJunction(e.Args, true)
+		return foldJunction(e.Args, true), nil
 	case *Or:
-		return foldJunction(e.Args, false)
+		return foldJunction(e.Args, false), nil
 	case *Call:
 		if e.Func.Volatility != Immutable || e.Func.Eval == nil {
-			return x
+			return x, nil
 		}
 		if !e.Func.CalledOnNull {
 			for _, a := range e.Args {
 				if IsNullConst(a) {
-					return &Const{types.Null, e.T}
+					return &Const{types.Null, e.T}, nil
 				}
 			}
 		}
 	case *Cast:
 		if castIsFree(e.Arg.Type(), e.To) {
 			if c, ok := e.Arg.(*Const); ok {
-				return &Const{c.Value, e.To}
+				return &Const{c.Value, e.To}, nil
 			}
 		}
 		if types.CastIsStable(e.Arg.Type(), e.To) {
 			if IsNullConst(e.Arg) {
-				return &Const{types.Null, e.To}
+				return &Const{types.Null, e.To}, nil
 			}
-			return x
+			return x, nil
 		}
 	case *Compare:
 		if e.Op < IsDistinct && (IsNullConst(e.Left) || IsNullConst(e.Right)) {
-			return &Const{types.Null, types.Bool}
+			return &Const{types.Null, types.Bool}, nil
 		}
 	case *Case:
-		return foldCase(e)
+		return foldCase(e), nil
 	case *Coalesce:
 		for i, a := range e.Args {
 			if !IsConst(a) {
 				if i == 0 {
-					return x
+					return x, nil
 				}
-				return &Coalesce{e.Args[i:], e.T}
+				return &Coalesce{e.Args[i:], e.T}, nil
 			}
 			if !IsNullConst(a) {
-				return a
+				return a, nil
 			}
 		}
 	case *Quantified:
 		if !IsConst(e.Arg) || !IsConst(e.Array) || VolatilityOf(e.Op) != Immutable {
-			return x
+			return x, nil
 		}
 		free := true
 		Columns(e, func(ColumnID) { free = false })
 		if !free {
-			return x
+			return x, nil
 		}
 	}
 	if _, quantified := x.(*Quantified); !quantified {
 		for _, c := range Children(x) {
 			if !IsConst(c) {
-				return x
+				return x, nil
 			}
 		}
 	}
 	// A call with a large result stays a call: a plan, which may be kept, must not hold it.
 	d, err := Value(&Context{Memory: memory.Limited(foldBytes)}, x)
 	if err != nil || d.Weight() != 0 {
-		return x
+		return x, err
 	}
-	return &Const{d, x.Type()}
+	return &Const{d, x.Type()}, nil
 }
 
 // foldJunction flattens an AND (or OR), drops its neutral constants and stops at the deciding one.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"strings"
 	"time"
 
 	"meridian/clock"
@@ -47,7 +48,7 @@ func asOfTimestamp(ctx *scalar.Context, e scalar.Expr, now clock.Timestamp) (clo
 			if iv, err := types.ParseText(types.IntervalType, d.Str(), ctx.Location); err == nil {
 				months, days, micros := iv.Interval()
 				at = clock.FromTime(now.Time().AddDate(0, int(months), int(days)).Add(time.Duration(micros) * time.Microsecond))
-			} else if ts, err := types.ParseText(types.TimestampTZ, d.Str(), ctx.Location); err == nil {
+			} else if ts, err := types.ParseText(types.TimestampTZ, withoutName(d.Str()), ctx.Location); err == nil {
 				at = clock.FromTime(epoch2000.Add(time.Duration(ts.Micros()) * time.Microsecond))
 			} else {
 				return bad(d.Str())
@@ -66,6 +67,14 @@ func asOfTimestamp(ctx *scalar.Context, e scalar.Expr, now clock.Timestamp) (clo
 		return clock.Timestamp{}, sqlstate.New(sqlstate.InvalidParameterValue, "AS OF SYSTEM TIME is in the future: %s", readable(at))
 	}
 	return at, nil
+}
+
+// withoutName is a timestamp without the zone's name behind its offset, "2024-05-01 10:00:00 +0200 CEST": Go's drivers write so for a parameter without a type.
+func withoutName(s string) string {
+	if f := strings.Fields(s); len(f) == 4 && (f[2][0] == '+' || f[2][0] == '-') {
+		return strings.Join(f[:3], " ")
+	}
+	return s
 }
 
 // readable prints a time as PostgreSQL prints it in UTC.

@@ -231,6 +231,59 @@ var duration = &Domain{Type: "integer", Unit: "ms", Low: "0", High: format(math.
 	return format(ms)
 }}
 
+// realMilliseconds is a time in milliseconds that need not be whole, or with another unit. It is kept in the largest unit in which it is whole.
+func realMilliseconds(lo, hi float64) *Domain {
+	plain := real(lo, hi)
+	d := &Domain{Type: plain.Type, Unit: "ms", Low: plain.Low, High: plain.High}
+	units := func() []timeUnit {
+		return []timeUnit{{24 * 3600_000, "d"}, {3600_000, "h"}, {60_000, "min"}, {1000, "s"}, {1, "ms"}, {0.001, "us"}}
+	}
+	in := func(v string) (ms float64, known, ok bool) {
+		f, unit, ok := numberAndUnit(v)
+		if unit == "" {
+			unit = "ms"
+		}
+		for _, u := range units() {
+			if u.name == unit {
+				return f * u.ms, true, ok
+			}
+		}
+		return 0, false, ok
+	}
+	d.read = func(s *Definition, v string) (string, error) {
+		ms, known, ok := in(v)
+		switch {
+		case !ok:
+			return "", s.invalid(v)
+		case !known:
+			return "", s.invalid(v).WithHint(timeUnits)
+		case ms < lo || ms > hi:
+			return "", s.outside(strconv.FormatFloat(ms, 'g', 6, 64)+" ms", d.Low, d.High)
+		case ms == 0:
+			return "0", nil
+		}
+		us := units()
+		best := us[len(us)-1]
+		for _, u := range us {
+			if n := ms / u.ms; math.Abs(n-math.Round(n)) <= 1e-8*n && math.Round(n) >= 1 {
+				best = u
+				break
+			}
+		}
+		return strconv.FormatFloat(ms/best.ms, 'g', 6, 64) + best.name, nil
+	}
+	d.Bare = func(shown string) string {
+		ms, _, _ := in(shown)
+		return strconv.FormatFloat(ms, 'g', 6, 64)
+	}
+	return d
+}
+
+type timeUnit struct {
+	ms   float64
+	name string
+}
+
 // durationTo is a duration of so many milliseconds at most.
 func durationTo(most int64) *Domain {
 	d := *duration

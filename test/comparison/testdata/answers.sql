@@ -69,3 +69,45 @@ select jsonb_populate_record(row(1,2), '{"f1":0,"f2":1}')
 select jsonb_populate_recordset(row(1,2), '[{"f1":0},{"f2":7}]')
 select * from json_to_record('{"a":1,"b":"x"}') as t(a int, b text)
 select * from jsonb_to_recordset('[{"a":1,"b":"x"},{"a":2}]') as t(a int, b text, c int[])
+
+-- Settings whose values have a unit.
+select set_config('vacuum_cost_delay', '40', false), current_setting('vacuum_cost_delay')
+select set_config('vacuum_cost_delay', '0.5', false), current_setting('vacuum_cost_delay')
+select set_config('vacuum_cost_delay', '1500us', false), current_setting('vacuum_cost_delay')
+select set_config('vacuum_cost_delay', '0.08s', false), current_setting('vacuum_cost_delay')
+select set_config('vacuum_cost_delay', '1s', false)
+select set_config('vacuum_cost_delay', '1 week', false)
+select set_config('min_parallel_table_scan_size', '0', false), set_config('min_parallel_index_scan_size', '64', false), set_config('geqo_selection_bias', '1.25', false)
+select set_config('force_parallel_mode', 'regress', false), set_config('jit_above_cost', '-1', false), set_config('enable_partitionwise_join', 'yes', false)
+
+-- Constant parts are evaluated before any row is read, unless another constant leaves them out.
+create table v(x int)
+insert into v values (1)
+select x from v where x > 5 and 1/0 = 1
+select x from v where 1/0 = 1 and false
+select x from v where false and 1/0 = 1
+select 1/0 from v where x > 5
+select x from v where x > 5 and (true or 1/0 = 1)
+select case when x > 5 then 1/0 else 2 end from v
+select case when true then 2 else 1/0 end from v
+select case 1 when 2 then 1/0 else 3 end
+select case x when 2 then 1 when 3 then 1/0 end from v
+select coalesce(1, 1/0), coalesce(null, 2, 1/0)
+select coalesce(x, 1/0) from v
+select nullif(1, 1/0)
+select x from v where x in (5, 1/0)
+select x from v where x > 5 order by 1/0
+select count(*) filter (where 1/0 = 1) from v where x > 5
+select (select 1/0 where x > 5) from v
+select exists (select 1 from v w where 1/0 = v.x) from v
+select x from v where x > 5 and 'a'::text::int = 1
+select x from v where x > 5 and sqrt(-1::float8) = 1
+select x from v where x > 5 and ('{1,2}'::int[])[1/0] = 1
+select x from v where x > 5 and date '2024-01-01' + 2147483647 > now()
+select x from v where x > 5 limit 1/0
+with w as (select 1/0 as a) select 1
+with w as materialized (select 1/0 as a from v where x > 5) select * from w
+select v.x from v join v w on v.x = w.x and 1/0 = 1
+values (1), (1/0)
+select 'x' like 'a\' from v where x > 5
+select sum(x / 0) from v where x > 5
