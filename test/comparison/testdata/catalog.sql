@@ -34,3 +34,19 @@ CREATE TABLE "éééééééééééééééééééééééééééééé1" ("�
 CREATE TABLE "0éééééééééééééééééééééééééééééé" ("ééééééééééééééééééééééééééééééé" int PRIMARY KEY, "xéééééééééééééééééééééééééééééé" int UNIQUE)
 SELECT conname, contype FROM pg_constraint WHERE connamespace = current_schema()::regnamespace ORDER BY conname COLLATE "C"
 SELECT relname, relkind FROM pg_class WHERE relnamespace = current_schema()::regnamespace ORDER BY relname COLLATE "C"
+
+CREATE TYPE mood AS ENUM ('sad', 'ok')
+CREATE TABLE o (a bool, b smallint, c int, d bigint, e real, f float8, g numeric(10,2), h text, i varchar(5), j char(3), k name, l "char", m bytea, n date, o time, p timetz, q timestamp, r timestamptz, s interval, t uuid, u jsonb, v oid, w regclass, x int[], y text[], z mood, aa inet, ab cidr, ac macaddr, ad macaddr8, ae mood[], af varchar[], ag regtype)
+CREATE INDEX one ON o (a, b, c, d, e, f, g, h, i, j, k) INCLUDE (a)
+CREATE INDEX two ON o (l, m, n, o, p, q, r, s, t, u, v)
+CREATE INDEX three ON o (w, x, y, z, aa, ab, ac, ad, ae, af, ag)
+SELECT i.indexrelid::regclass, k.n, o.opcname, o.oid < 10000 AND o.oid = 3126, o.opcintype, o.opcdefault, f.opfname FROM pg_index i, LATERAL unnest(i.indclass) WITH ORDINALITY AS k (c, n) JOIN pg_opclass o ON o.oid = k.c JOIN pg_opfamily f ON f.oid = o.opcfamily WHERE i.indrelid = 'o'::regclass ORDER BY 1, 2
+SELECT indexname, regexp_replace(indexdef, ' ON .*USING', ' ON USING') FROM pg_indexes WHERE tablename = 'o' ORDER BY 1
+SELECT oid, opcname, opcfamily, opcintype, opcdefault, opckeytype FROM pg_opclass WHERE opcmethod = 403 AND oid < 10000 ORDER BY oid
+SELECT pg_opclass_is_visible(3126), pg_opclass_is_visible(1), pg_opfamily_is_visible(1994), pg_opfamily_is_visible(1)
+
+CREATE TABLE o (a text, b int)
+CREATE INDEX ON o (a text_ops, b int4_ops)
+CREATE INDEX ON o (a int4_ops)
+CREATE INDEX ON o (a nothing_ops)
+SELECT pg_get_indexdef(indexrelid, 1, true) FROM pg_index WHERE indrelid = 'o'::regclass ORDER BY 1
