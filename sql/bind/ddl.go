@@ -1,7 +1,9 @@
 package bind
 
 import (
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
@@ -370,22 +372,75 @@ func (b *builder) existingColumn(t *catalog.Table, n tree.Name) *catalog.Column 
 	return c
 }
 
-// pickName chooses a free name from parts and a suffix, as PostgreSQL does for objects that the user did not name.
-func pickName(taken func(string) bool, suffix string, parts ...string) string {
-	base := strings.Join(parts, "_")
+// pickName chooses a free name for an object that the user did not name, as PostgreSQL does: the table's name, the columns' names if there are
+// any, and a suffix with a number if the name is taken. Where the name is too long, the longer one of the table's and the columns' part is cut.
+func pickName(taken func(string) bool, suffix, table string, columns ...string) string {
+	column := strings.Join(columns, "_")
 	for i := 0; ; i++ {
 		tail := "_" + suffix
 		if i > 0 {
 			tail += itoa(i)
 		}
-		stem := base
-		if len(stem)+len(tail) > 63 {
-			stem = stem[:63-len(tail)]
+		first, second := len(table), len(column)
+		room := maxName - len(tail)
+		if len(columns) > 0 {
+			room--
 		}
-		if n := stem + tail; !taken(n) {
-			return n
+		if over := first + second - room; over > 0 {
+			// The longer part is cut down to the shorter one's length, then both are, the columns' part first.
+			longer, shorter := &first, &second
+			if second > first {
+				longer, shorter = shorter, longer
+			}
+			cut := min(over, *longer-*shorter)
+			*longer -= cut
+			over -= cut
+			first -= over / 2
+			second -= over - over/2
+		}
+		name := clip(table, first)
+		if len(columns) > 0 {
+			name += "_" + clip(column, second)
+		}
+		if name += tail; !taken(name) {
+			return name
 		}
 	}
+}
+
+// maxName is the most bytes that PostgreSQL keeps of a name.
+const maxName = 63
+
+// clip is the longest prefix of whole characters within a number of bytes.
+func clip(s string, bytes int) string {
+	if bytes >= len(s) {
+		return s
+	}
+	for bytes > 0 && !utf8.RuneStart(s[bytes]) {
+		bytes--
+	}
+	return s[:bytes]
+}
+
+// indexColumnNames are the names by which the columns of an index, included ones last, are part of the index's name: a column that is there
+// already has a number.
+func indexColumnNames(keys []IndexColumnDef, storing []string) []string {
+	var names []string
+	add := func(column string) {
+		name := column
+		for i := 1; slices.Contains(names, name); i++ {
+			n := itoa(i)
+			name = clip(column, maxName-len(n)) + n
+		}
+		names = append(names, name)
+	}
+	for _, k := range keys {
+		add(k.Name)
+	}
+	for _, s := range storing {
+		add(s)
+	}
+	return names
 }
 
 // relationNameTaken reports whether a relation or an index of the table has the name.

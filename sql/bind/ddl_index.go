@@ -120,11 +120,8 @@ func (b *builder) createIndex(n *tree.CreateIndex) Statement {
 		ci.Index.Storing = append(ci.Index.Storing, string(s))
 	}
 	if ci.Index.Name == "" {
-		parts := []string{t.Name}
-		for _, c := range ci.Index.Columns {
-			parts = append(parts, c.Name)
-		}
-		ci.Index.Name = pickName(func(s string) bool { return b.relationNameTaken(db, schema, s, t) }, "idx", parts...)
+		taken := func(s string) bool { return b.relationNameTaken(db, schema, s, t) }
+		ci.Index.Name = pickName(taken, "idx", t.Name, indexColumnNames(ci.Index.Columns, ci.Index.Storing)...)
 	} else if b.relationNameTaken(db, schema, ci.Index.Name, t) {
 		if !n.IfNotExists {
 			b.fail(sqlstate.DuplicateTable, nil, "relation \"%s\" already exists", ci.Index.Name)

@@ -495,15 +495,15 @@ func (d *tableDef) constraint(c ConstraintDef) {
 		case PrimaryKey:
 			c.Name = pickName(d.taken, "pkey", d.name.Name)
 		case Unique:
-			c.Name = pickName(d.taken, "key", append([]string{d.name.Name}, cols...)...)
+			c.Name = pickName(d.taken, "key", d.name.Name, indexColumnNames(c.Columns, c.Storing)...)
 		case Check:
-			parts := []string{d.name.Name}
+			var column []string
 			if len(c.ExprColumns) == 1 {
-				parts = append(parts, c.ExprColumns[0])
+				column = c.ExprColumns
 			}
-			c.Name = pickName(d.constraintTaken, "check", parts...)
+			c.Name = pickName(d.constraintTaken, "check", d.name.Name, column...)
 		case ForeignKey:
-			c.Name = pickName(d.constraintTaken, "fkey", append([]string{d.name.Name}, cols...)...)
+			c.Name = pickName(d.constraintTaken, "fkey", d.name.Name, cols...)
 		}
 	}
 	d.names[c.Name] = true
@@ -605,10 +605,6 @@ func (d *tableDef) index(n *tree.IndexTableDef) {
 		b.noTemporaryPartitions(d.temporary)
 		ix.Partitioning = b.partitioning(n.PartitionByIndex.PartitionBy, ix.Columns, d.draft)
 	}
-	parts := []string{d.name.Name}
-	for _, c := range ix.Columns {
-		parts = append(parts, c.Name)
-	}
 	for _, s := range n.Storing {
 		if !d.has(string(s)) {
 			b.fail(sqlstate.UndefinedColumn, s, "column \"%s\" does not exist", s)
@@ -616,7 +612,7 @@ func (d *tableDef) index(n *tree.IndexTableDef) {
 		ix.Storing = append(ix.Storing, string(s))
 	}
 	if ix.Name == "" {
-		ix.Name = pickName(d.taken, "idx", parts...)
+		ix.Name = pickName(d.taken, "idx", d.name.Name, indexColumnNames(ix.Columns, ix.Storing)...)
 	} else if d.taken(ix.Name) {
 		b.fail(sqlstate.DuplicateTable, nil, "relation \"%s\" already exists", ix.Name)
 	}
@@ -699,11 +695,9 @@ func (d *tableDef) like(n *tree.LikeTableDef) {
 				continue
 			}
 			var cols []IndexColumnDef
-			parts := []string{d.name.Name}
 			for _, ic := range ix.Columns {
 				name := src.Column(ic.Column).Name
 				cols = append(cols, IndexColumnDef{name, ic.Desc})
-				parts = append(parts, name)
 			}
 			var storing []string
 			for _, id := range ix.Stored {
@@ -715,7 +709,7 @@ func (d *tableDef) like(n *tree.LikeTableDef) {
 			case ix.Constraint:
 				d.constraint(ConstraintDef{Kind: Unique, Columns: cols, Storing: storing, Deferrable: ix.Deferrable, Deferred: ix.Deferred})
 			default:
-				name := pickName(d.taken, "idx", parts...)
+				name := pickName(d.taken, "idx", d.name.Name, indexColumnNames(cols, storing)...)
 				d.names[name] = true
 				d.indexes = append(d.indexes, IndexDef{Name: name, Unique: ix.Unique, Columns: cols, Storing: storing})
 			}

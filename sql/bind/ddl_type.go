@@ -69,11 +69,8 @@ func objectName(n *tree.UnresolvedObjectName) (schema, name string) {
 	return schema, name
 }
 
-// maxLabel bounds the label of an enum, as in PostgreSQL.
-const maxLabel = 63
-
 func (b *builder) label(v tree.EnumValue) string {
-	if len(v) > maxLabel {
+	if len(v) > maxName {
 		raise(sqlstate.New(sqlstate.InvalidName, "invalid enum label \"%s\"", string(v)).WithDetail("Labels must be 63 bytes or less."))
 	}
 	return string(v)

@@ -7,7 +7,7 @@ func generators() map[string]generator {
 		"pg_am": pgAm, "pg_aggregate": pgAggregate, "pg_attrdef": pgAttrdef, "pg_attribute": pgAttribute, "pg_auth_members": pgAuthMembers,
 		"pg_authid": pgAuthid, "pg_class": pgClass, "pg_collation": pgCollation, "pg_operator": pgOperator, "pg_cast": pgCast, "pg_constraint": pgConstraint, "pg_database": pgDatabase,
 		"pg_depend": pgDepend, "pg_db_role_setting": pgDbRoleSetting, "pg_description": pgDescription, "pg_shdescription": pgShdescription, "pg_group": pgGroup, "pg_index": pgIndex, "pg_indexes": pgIndexes, "pg_init_privs": pgInitPrivs,
-		"pg_language": pgLanguage, "pg_matviews": pgMatviews, "pg_locks": pgLocks, "pg_enum": pgEnum, "pg_namespace": pgNamespace, "pg_opclass": pgOpclass, "pg_prepared_statements": pgPreparedStatements, "pg_cursors": pgCursors,
+		"pg_language": pgLanguage, "pg_matviews": pgMatviews, "pg_locks": pgLocks, "pg_enum": pgEnum, "pg_namespace": pgNamespace, "pg_opclass": pgOpclass, "pg_opfamily": pgOpfamily, "pg_prepared_statements": pgPreparedStatements, "pg_cursors": pgCursors,
 		"pg_proc": pgProc, "pg_rewrite": pgRewrite, "pg_roles": pgRoles, "pg_sequence": pgSequence, "pg_sequences": pgSequences,
 		"pg_settings": pgSettings, "pg_shadow": pgShadow, "pg_stat_activity": pgStatActivity, "pg_stat_all_tables": pgStatTables,
 		"pg_stat_all_indexes": pgStatIndexes, "pg_stat_user_indexes": pgStatIndexes, "pg_stats": pgStats,

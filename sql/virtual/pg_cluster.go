@@ -219,8 +219,17 @@ func pgCollation(r *reading) error {
 }
 
 func pgOpclass(r *reading) error {
-	r.add("oid", system.IntegerClass, "opcmethod", btreeMethod, "opcname", "int4_ops", "opcnamespace", catalog.PGCatalogSchemaID, "opcowner", bootstrapRole,
-		"opcfamily", system.IntegerFamily, "opcintype", 23, "opcdefault", true)
+	for _, c := range system.OperatorClasses() {
+		r.add("oid", c.OID, "opcmethod", btreeMethod, "opcname", c.Name, "opcnamespace", catalog.PGCatalogSchemaID, "opcowner", bootstrapRole,
+			"opcfamily", c.Family, "opcintype", c.Input, "opcdefault", c.Default, "opckeytype", c.Key)
+	}
+	return nil
+}
+
+func pgOpfamily(r *reading) error {
+	for _, f := range system.OperatorFamilies() {
+		r.add("oid", f.OID, "opfmethod", btreeMethod, "opfname", f.Name, "opfnamespace", catalog.PGCatalogSchemaID, "opfowner", bootstrapRole)
+	}
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"meridian/sql/catalog"
 	"meridian/sql/parse"
+	"meridian/sql/scalar/system"
 	"meridian/sql/types"
 )
 
@@ -352,12 +353,11 @@ func pgIndex(r *reading) error {
 				o = 3
 			}
 			option = append(option, o)
-			collation := uint32(0)
+			var collation, class uint32
 			if c := t.Column(k.Column); c != nil {
-				collation = collationOf(c.Type)
+				collation, class = collationOf(c.Type), system.DefaultOperatorClass(c.Type)
 			}
-			collations = append(collations, collation)
-			classes = append(classes, 1978)
+			collations, classes = append(collations, collation), append(classes, class)
 		}
 		for _, id := range x.Stored {
 			key = append(key, int16(id))

@@ -2,17 +2,12 @@ package system
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
-)
-
-// IntegerClass and IntegerFamily are the only operator class that pg_opclass has, and its family.
-const (
-	IntegerClass  = 1978
-	IntegerFamily = 1976
 )
 
 // addDefinitions adds functions that tell whether objects are visible, and write their definitions as SQL.
@@ -39,9 +34,13 @@ func addDefinitions(r *scalar.Registry) {
 			kind := map[string]types.Kind{"function": types.KindRegProcedure, "operator": types.KindRegOperator, "collation": types.KindRegCollation}[n]
 			exists = func(ctx *scalar.Context, oid uint32) bool { return ctx.Env != nil && ctx.Env.RegName(kind, oid) != "" }
 		case "opclass":
-			exists = func(_ *scalar.Context, oid uint32) bool { return oid == IntegerClass }
+			exists = func(_ *scalar.Context, oid uint32) bool {
+				return slices.ContainsFunc(OperatorClasses(), func(c OperatorClass) bool { return c.OID == oid })
+			}
 		case "opfamily":
-			exists = func(_ *scalar.Context, oid uint32) bool { return oid == IntegerFamily }
+			exists = func(_ *scalar.Context, oid uint32) bool {
+				return slices.ContainsFunc(OperatorFamilies(), func(f OperatorFamily) bool { return f.OID == oid })
+			}
 		}
 		r.Func1("pg_"+n+"_is_visible(oid) bool", func(ctx *scalar.Context, a types.Datum) (types.Datum, error) {
 			if !exists(ctx, uint32(a.Int())) {
