@@ -6,6 +6,7 @@ import (
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
+	"meridian/sql/types"
 )
 
 // inFilter is the clause of an aggregate's condition.
@@ -79,6 +80,13 @@ func (b *builder) aggFunc(c *exprContext, n *tree.FuncExpr, name string) *scalar
 		raise(b.locate(err, n))
 	}
 	f.Agg, f.T = res.Agg, res.Return
+	if f.Distinct { // values are compared, as those of ORDER BY are
+		for i := range f.Args {
+			if i < len(res.Args) && res.Args[i].Kind == types.KindAny {
+				f.Args[i] = b.known(f.Args[i], n)
+			}
+		}
+	}
 	f.Args = b.coerceArgs(f.Args, res.Args, n)
 	if f.Distinct {
 		for i, a := range f.Args {

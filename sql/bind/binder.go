@@ -68,7 +68,9 @@ type builder struct {
 	// deferrals counts the constraints of a statement, by parse.ConstraintKind.
 	deferrals [3]int
 	params    []*scalar.Placeholder
-	withID    int
+	// untyped has the position of each parameter's first use as a value of any type, if the parameter had no type then; zero: there is none.
+	untyped []int
+	withID  int
 	// lockables are the entries of the FROM clause that is bound now, for FOR UPDATE.
 	lockables *lockList
 	// future are the names of WITH clauses around that are not defined yet.
@@ -212,6 +214,10 @@ func (b *builder) finish(q *opt.Query) *Query {
 		for i, p := range b.params {
 			if p.T.Kind == types.KindUnknown {
 				raise(sqlstate.New(sqlstate.IndeterminateDatatype, "could not determine data type of parameter $%d", i+1))
+			}
+			if i < len(b.untyped) && b.untyped[i] != 0 {
+				e := sqlstate.New(sqlstate.AmbiguousParameter, "could not determine data type of parameter $%d", i+1)
+				raise(e.At(b.untyped[i]))
 			}
 			res.ParamTypes[i] = p.T
 		}

@@ -86,7 +86,7 @@ func (b *builder) comparison(c *exprContext, n *tree.ComparisonExpr) scalar.Expr
 			return &scalar.IsBool{Arg: b.asBool(b.expr(c, n.Left), word, n.Left), Want: bool(*v), Negate: negate}
 		}
 		if n.Right == tree.DNull {
-			return wholeNull(b.known(b.expr(c, n.Left), n.Left), n.Operator.Symbol == treecmp.IsDistinctFrom)
+			return wholeNull(b.anyType(b.expr(c, n.Left), n.Left), n.Operator.Symbol == treecmp.IsDistinctFrom)
 		}
 	}
 	// A row compared with a subquery of several columns.

@@ -389,14 +389,30 @@ func (b *builder) isNull(c *exprContext, e tree.Expr, negate bool) scalar.Expr {
 		// A row is (not) null if all of its fields are; a field that is a row is not null, whatever its fields are.
 		args := make([]scalar.Expr, len(row.Elems))
 		for i, f := range row.Elems {
-			args[i] = wholeNull(b.known(f, e), negate)
+			args[i] = wholeNull(b.anyType(f, e), negate)
 		}
 		if len(args) == 1 {
 			return args[0]
 		}
 		return &scalar.And{Args: args}
 	}
-	return &scalar.IsNull{Arg: b.known(x, e), Negate: negate}
+	return &scalar.IsNull{Arg: b.anyType(x, e), Negate: negate}
+}
+
+// anyType binds an operand of any type: an untyped expression is text, but a parameter of the client's stays without a type, and another use of it
+// must not give it one. A parameter that stands for a literal of the text is like the literal.
+func (b *builder) anyType(x scalar.Expr, at any) scalar.Expr {
+	p, ok := x.(*scalar.Placeholder)
+	if !ok || p.T.Kind != types.KindUnknown || p.Index < len(b.ParamTypes) && b.ParamTypes[p.Index] != nil {
+		return b.known(x, at)
+	}
+	if b.untyped == nil {
+		b.untyped = make([]int, len(b.params))
+	}
+	if b.untyped[p.Index] == 0 {
+		b.untyped[p.Index] = max(b.pos(at), 1)
+	}
+	return x
 }
 
 // known gives an untyped expression the type text.
@@ -564,7 +580,11 @@ func (b *builder) call(name string, args []scalar.Expr, at any) scalar.Expr {
 
 func (b *builder) coerceArgs(args []scalar.Expr, ts []*types.T, at any) []scalar.Expr {
 	for i, a := range args {
-		if i < len(ts) {
+		switch {
+		case i >= len(ts):
+		case ts[i].Kind == types.KindAny:
+			args[i] = b.anyType(a, at)
+		default:
 			args[i] = b.coerce(a, ts[i], types.CastImplicit, at)
 		}
 	}

@@ -81,3 +81,31 @@ func TestSourceRights(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesOfTypesInStoredText: text that an earlier release stored may name types as the grammar library does; the user's text may not.
+func TestNamesOfTypesInStoredText(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want *types.T
+	}{
+		{"'a'::string", types.Text}, {"'a'::\"string\"", types.Text}, {"'a'::bytes", types.Bytes}, {"1::\"int\"", types.Int4}, {"1::serial", types.Int4},
+		{"1::pg_catalog.decimal", types.Decimal}, {"ARRAY['a']::string[]", types.TextArray},
+	} {
+		bind := func(home *catalog.Table) (e scalar.Expr, err error) {
+			defer guard(&err)
+			x, stmt, err := parse.ParseExpr(c.text)
+			if err != nil {
+				return nil, err
+			}
+			b := newBinder(&fakeView{}).newBuilder(t.Context(), stmt)
+			b.home = home
+			return b.expr(&exprContext{scope: &scope{level: &level{}}}, x), nil
+		}
+		if e, err := bind(&catalog.Table{}); err != nil || !e.Type().Equal(c.want) {
+			t.Errorf("stored %s: %v (%v), want %s", c.text, e, err, c.want.Name())
+		}
+		if e, err := bind(nil); !sqlstate.Is(err, sqlstate.UndefinedObject) {
+			t.Errorf("%s: %v (%v), want %s", c.text, e, err, sqlstate.UndefinedObject)
+		}
+	}
+}

@@ -31,8 +31,15 @@ func (b *builder) typeRef(ref tree.ResolvableTypeReference) *types.T {
 		return types.ArrayOf(b.typeRef(r.ElementType))
 	case *tree.UnresolvedObjectName:
 		name := r.Parts[0]
+		bare := r.NumParts == 1 || r.Parts[1] == "pg_catalog" && parse.OtherDialect(name)
 		if r.NumParts == 1 || r.Parts[1] == "pg_catalog" {
-			if t, ok := types.FromName(name); ok {
+			// The grammar's keywords for types (int, decimal) are not among these names, so an "int" in quotes is no type. Stored texts of earlier
+			// versions have such names.
+			find := types.FromCatalogName
+			if b.home != nil {
+				find = types.FromName
+			}
+			if t, ok := find(name); ok {
 				return t
 			}
 			if alias, ok := domainTypes(name); ok {
@@ -43,7 +50,7 @@ func (b *builder) typeRef(ref tree.ResolvableTypeReference) *types.T {
 				return alias
 			}
 		}
-		if r.NumParts == 1 {
+		if bare {
 			if t := b.enumType("", name); t != nil {
 				return t
 			}
@@ -54,7 +61,7 @@ func (b *builder) typeRef(ref tree.ResolvableTypeReference) *types.T {
 			return t
 		}
 		shown := name
-		if r.NumParts > 1 {
+		if !bare {
 			shown = r.Parts[1] + "." + name
 		}
 		b.fail(sqlstate.UndefinedObject, r, "type \"%s\" does not exist", shown)

@@ -205,6 +205,9 @@ func (f *typeFinder) typeAt(i, otherwise int) (last int, err error) {
 	if !ok {
 		return otherwise, nil
 	}
+	if name := identText(f.toks[i], f.src); t.name == i+1 && isSerial(name) {
+		f.edits = append(f.edits, tokenEdit{from: i, to: t.name, text: "pg_catalog." + name})
+	}
 	return t.end - 1, f.replace(t)
 }
 
@@ -300,7 +303,7 @@ func (f *typeFinder) columnAfter(at, otherwise int) (last int, err error) {
 // literal finds T 'text' at a token, for the types that the grammar does not accept there.
 func (f *typeFinder) literal(i int) (last int, err error) {
 	t := f.toks[i]
-	if t.Kind == Word && !refusedType(t.Text(f.src)) && !strings.EqualFold(t.Text(f.src), "json") || !f.name(i) {
+	if t.Kind == Word && !refusedType(t.Text(f.src)) && !strings.EqualFold(t.Text(f.src), "json") && !otherDialect(t.Text(f.src)) || !f.name(i) {
 		return i, nil
 	}
 	end := i + 1
@@ -353,8 +356,34 @@ func (f *typeFinder) replaceName(t typeName) error {
 		return sqlstate.New(sqlstate.UndefinedObject, "type \"%s\" does not exist", name).At(CharPos(f.src, int(f.toks[t.from].Pos)))
 	case quoted && (catalogType(name) || hasModifier(name)), !quoted && (name == "json" || refusedType(name)):
 		f.edits = append(f.edits, tokenEdit{from: t.from, to: t.name, text: "pg_catalog." + name})
+	case otherDialect(name):
+		f.edits = append(f.edits, tokenEdit{from: t.from, to: t.name, text: "pg_catalog." + name})
 	}
 	return nil
+}
+
+// otherDialect reports whether a word is a type to the grammar, and a name as any other in PostgreSQL.
+func otherDialect(w string) bool {
+	for _, t := range [...]string{"string", "bytes", "blob", "int64"} {
+		if strings.EqualFold(w, t) {
+			return true
+		}
+	}
+	return false
+}
+
+// OtherDialect reports whether pg_catalog.name may stand for a name without a schema, because the grammar would take that name for a type that
+// PostgreSQL does not have.
+func OtherDialect(name string) bool { return otherDialect(name) || isSerial(name) }
+
+// isSerial reports whether a name is a type only in a column's definition.
+func isSerial(w string) bool {
+	for _, t := range [...]string{"serial", "serial2", "serial4", "serial8", "smallserial", "bigserial"} {
+		if strings.EqualFold(w, t) {
+			return true
+		}
+	}
+	return false
 }
 
 // hasModifier reports whether PostgreSQL's catalogue has a type of this name with modifiers.

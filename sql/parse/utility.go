@@ -313,7 +313,12 @@ func (c *cursor) prepare() (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			t, ok := types.FromName(text)
+			var t *types.T
+			n, err := types.ParseTypeName(text)
+			ok := err == nil
+			if ok {
+				t, ok = n.Find()
+			}
 			if !ok {
 				p.Named = append(p.Named, NamedType{len(p.Types), text, CharPos(c.src, int(at.Pos))})
 			}

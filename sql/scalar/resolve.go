@@ -542,9 +542,8 @@ func bindPolymorphic(declared, args []*types.T) []*types.T {
 	for i, d := range out {
 		switch d.Kind {
 		case types.KindAny:
-			out[i] = args[i]
-			if out[i].Kind == types.KindUnknown {
-				out[i] = types.Text
+			if out[i] = args[i]; out[i].Kind == types.KindUnknown {
+				out[i] = types.Any // a literal is text then, and a parameter stays without a type
 			}
 		case types.KindTuple:
 			if args[i].Kind == types.KindTuple {

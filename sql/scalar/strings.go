@@ -568,9 +568,11 @@ func addConcatenation(r *Registry) {
 			return str(QuoteLiteral(castText(ctx, args[0], ts[0])))
 		}
 	}
-	o = r.Func("quote_nullable(any) text", func(ctx *Context, args []types.Datum) (types.Datum, error) {
+	text := func(ctx *Context, args []types.Datum) (types.Datum, error) {
 		return nullable([]*types.T{types.Text})(ctx, args)
-	}).Stable().WithNulls()
+	}
+	r.Func("quote_nullable(text) text", text).WithNulls()
+	o = r.Func("quote_nullable(any) text", text).Stable().WithNulls()
 	o.TypedEval = nullable
 }
 

@@ -124,7 +124,7 @@ func (s *Session) runCommand(ctx context.Context, p *plan.Plan, w *rowWriter) (s
 	case *bind.ShowClusterSetting:
 		return "SHOW", showClusterSetting(s.srv.Catalog.Settings(), c, w)
 	case *bind.Explain:
-		return "EXPLAIN", s.explain(ctx, c, w)
+		return "EXPLAIN", s.explain(ctx, c, p.Params, w)
 	case *bind.Prepare:
 		return "PREPARE", s.sqlPrepare(ctx, c)
 	case *bind.Execute:
@@ -515,13 +515,13 @@ func (s *Session) commandColumns(b bind.Statement) []result.Column {
 }
 
 // explain shows a plan, and with ANALYZE the measurements of a run.
-func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) error {
+func (s *Session) explain(ctx context.Context, c *bind.Explain, given []*types.T, w *rowWriter) error {
 	if err := checkExplain(c); err != nil {
 		return err
 	}
 	s.ensureTxn()
 	began := s.srv.Host.Clock.Monotonic()
-	p, params, err := s.explained(ctx, c)
+	p, params, err := s.explained(ctx, c, given, w.params)
 	if err != nil {
 		return err
 	}
@@ -544,7 +544,7 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 	var rounds *route.Trace
 	expected, far, err := s.predict(ctx, p, nil, !c.Analyze)
 	if err == nil && !c.Analyze && s.moved(p) { // the plan was made by earlier ranges
-		if p, params, err = s.explained(ctx, c); err == nil {
+		if p, params, err = s.explained(ctx, c, given, w.params); err == nil {
 			expected, far, err = s.predict(ctx, p, nil, false)
 		}
 	}
@@ -620,13 +620,19 @@ func (s *Session) explain(ctx context.Context, c *bind.Explain, w *rowWriter) er
 	return nil
 }
 
-// explained returns the plan that EXPLAIN shows, and the arguments of EXPLAIN EXECUTE.
-func (s *Session) explained(ctx context.Context, c *bind.Explain) (*plan.Plan, []types.Datum, error) {
+// explains reports whether EXPLAIN shows the plan of its own statement, whose parameters are its own, and not that of a prepared one.
+func explains(c *bind.Explain) bool {
+	_, ok := c.Stmt.Node.(*bind.Execute)
+	return !ok
+}
+
+// explained returns the plan that EXPLAIN shows, and its arguments: those of EXPLAIN, which have the given types, or those of EXPLAIN EXECUTE.
+func (s *Session) explained(ctx context.Context, c *bind.Explain, given []*types.T, args []types.Datum) (*plan.Plan, []types.Datum, error) {
 	if e, ok := c.Stmt.Node.(*bind.Execute); ok {
 		return s.executed(ctx, e)
 	}
-	p, err := s.makePlan(ctx, c.Stmt, nil)
-	return p, nil, err
+	p, err := s.makePlan(ctx, c.Stmt, given)
+	return p, args, err
 }
 
 func (s *Session) sqlPrepare(ctx context.Context, c *bind.Prepare) error {

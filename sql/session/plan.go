@@ -116,6 +116,13 @@ func (s *Session) makePlan(ctx context.Context, stmt *parse.Statement, params []
 		}
 		p.Params = inner.Params
 	}
+	if c, ok := p.Bound.(*bind.Explain); ok && explains(c) && max(c.Stmt.NumParams, len(params)) > 0 {
+		inner, err := s.makePlan(ctx, c.Stmt, params)
+		if err != nil {
+			return nil, err
+		}
+		p.Params = inner.Params
+	}
 	if q, ok := p.Bound.(*bind.Query); ok {
 		if err := s.compile(ctx, p, q, r); err != nil {
 			return nil, err

@@ -66,6 +66,7 @@ const (
 	ReservedName               Code = "42939"
 	DatatypeMismatch           Code = "42804"
 	IndeterminateDatatype      Code = "42P18"
+	AmbiguousParameter         Code = "42P08"
 	WrongObjectType            Code = "42809"
 	UndefinedColumn            Code = "42703"
 	UndefinedFunction          Code = "42883"

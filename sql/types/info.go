@@ -395,6 +395,21 @@ func FromName(name string) (*T, bool) {
 	return t, true
 }
 
+// FromCatalogName finds a built-in type by its exact name in pg_type.
+func FromCatalogName(n string) (*T, bool) {
+	for _, t := range scalars {
+		if kinds[t.Kind].typname == n {
+			return t, true
+		}
+	}
+	if e, ok := strings.CutPrefix(n, "_"); ok {
+		if t, ok := FromCatalogName(e); ok && t.ArrayOID() != 0 {
+			return ArrayOf(t), true
+		}
+	}
+	return nil, false
+}
+
 func bareFromName(n string) (*T, bool) {
 	switch n {
 	case "int", "integer", "serial", "serial4":
@@ -432,15 +447,5 @@ func bareFromName(n string) (*T, bool) {
 	case `"any"`:
 		return Any, true
 	}
-	for _, t := range scalars {
-		if kinds[t.Kind].typname == n {
-			return t, true
-		}
-	}
-	if strings.HasPrefix(n, "_") {
-		if e, ok := bareFromName(n[1:]); ok && e.ArrayOID() != 0 {
-			return ArrayOf(e), true
-		}
-	}
-	return nil, false
+	return FromCatalogName(n)
 }
