@@ -7,7 +7,7 @@ import (
 )
 
 // FoldError is the error of a constant part of e that is evaluated before any row is read: PostgreSQL's planner evaluates those that AND, OR, CASE and COALESCE do not leave
-// out for what other constants are, so that WHERE 1/0 = 1 fails for an empty table too. What needs much memory is left to the execution.
+// out for what other constants are, so that WHERE 1/0 = 1 fails for an empty table too. A part that needs much memory is left to the execution.
 func FoldError(e Expr) error {
 	switch x := e.(type) {
 	case *Const, *Column, *Placeholder, nil:
