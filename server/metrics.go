@@ -321,6 +321,7 @@ func (e *emitter) leader(m *leader.Metrics) {
 	}
 	e.counter("kv_reads", "Batches that only read.", m.Reads.Load())
 	e.counter("kv_writes", "Batches that write.", m.Writes.Load())
+	e.counter("kv_dead_runs_passed", "Runs of deleted keys that scans passed without reading them.", m.DeadRuns.Load())
 	e.counter("kv_reads_ahead", "Scans with a limit that ended before the keys of concurrent writers.", m.ReadsAhead.Load())
 	e.counter("kv_latch_waits", "Requests that waited for another request on the same keys.", m.LatchWaits.Load())
 	e.counter("kv_lock_waits", "Requests that waited for a transaction.", m.LockWaits.Load())

@@ -121,6 +121,7 @@ func (ev *evaluation) open(onePhase bool) {
 		ev.batch = e.NewBatch()
 		ev.w = ev.p.o.writer(e, ev.batch)
 		ev.w.Log, ev.w.Table = &ev.entries, &ev.p.held
+		ev.w.ReadDead(&ev.p.dead)
 		return
 	}
 	if ev.independent(onePhase) {

@@ -269,6 +269,7 @@ func (p *Participant) merged(ctx context.Context, txn kv.TxnMeta, d *kv.RangeDes
 func (p *Participant) Absorb(desc *kv.RangeDescriptor, given any, freeze clock.Timestamp) {
 	p.raiseLow(freeze)
 	p.held.reset()
+	p.dead.reset(false)
 	if h, ok := given.(*handoff); ok && h != nil && h.holds != 0 && p.holds != 0 {
 		p.locks.Join(h.locks)
 	} else {

@@ -78,8 +78,11 @@ func (p *Participant) advance(ctx context.Context, step *replica.Step) error {
 	}
 	c.Batch = b.Repr()
 	err = p.r.Propose(ctx, c)
-	_, keep = err.(*kv.AmbiguousError)
 	p.held.reset() // a fold may write intents
+	p.dead.reset(false)
+	if _, keep = err.(*kv.AmbiguousError); keep {
+		p.dead.unknown()
+	}
 	return err
 }
 

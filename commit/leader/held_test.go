@@ -43,6 +43,13 @@ func TestHeldIsForgotten(t *testing.T) {
 				if here.held.MayHold(k) {
 					t.Fatal("it does not know that there is nothing")
 				}
+				around := keys.Span{Start: keys.Key("a"), End: keys.Key("z")}
+				for range 2 { // commands are noted from the first one on
+					here.dead.Found(around, c.clock.Now(), c.clock.Now(), here.dead.Since())
+				}
+				if end, _, _ := here.dead.Past(k, clock.MaxTimestamp); end == nil {
+					t.Fatal("it does not know the run")
+				}
 				c.reps[0].Lease.Store(2)
 				there.LeaseChanged(lease.Lease{Sequence: 2, Start: c.clock.Now()}, true)
 				c.ps[0] = there
@@ -53,6 +60,9 @@ func TestHeldIsForgotten(t *testing.T) {
 				x.back(here, c.clock.Now())
 				if !here.held.MayHold(k) {
 					t.Error("it misses an intent")
+				}
+				if end, _, _ := here.dead.Past(k, clock.MaxTimestamp); end != nil {
+					t.Error("it takes a key with a value for one without")
 				}
 			})
 		})

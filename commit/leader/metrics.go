@@ -9,6 +9,7 @@ type Metrics struct {
 	Reads, Writes        atomic.Int64 // batches
 	LatchWaits           atomic.Int64
 	ReadsAhead           atomic.Int64 // scans with a limit that did not wait for writers beyond their rows
+	DeadRuns             atomic.Int64 // runs of deleted keys that scans passed in one step (leader.P32)
 	LockWaits            atomic.Int64 // requests that waited for a lock or intent
 	LockWaitNanos        atomic.Int64
 	LongWaits            atomic.Int64 // of LockWaits, those that took more than ten seconds

@@ -50,6 +50,7 @@ type Participant struct {
 	latches    *latch.Manager
 	locks      *lock.Table
 	held       held
+	dead       dead
 	waits      pushQueue
 	recoveries recoveries
 	writers    writers
@@ -96,6 +97,7 @@ func New(o *Options, r Replica, given any) *Participant {
 	}
 	p.low.Store(&low)
 	p.held.known = &o.finished
+	p.dead.metrics = o.Metrics
 	return p
 }
 
@@ -112,6 +114,7 @@ func errUnled() error { return &kv.UnavailableError{Reason: "the range has no le
 func (p *Participant) LeaseChanged(l lease.Lease, held bool) {
 	p.stay(nil) // the next one would have to compute its floor
 	p.held.reset()
+	p.dead.reset(true)
 	if held {
 		p.raiseLow(l.Start.Forward(p.floor()))
 	}
@@ -161,6 +164,7 @@ func (p *Participant) serves(at, now clock.Timestamp) {
 func (p *Participant) DescriptorChanged(desc *kv.RangeDescriptor) {
 	if desc.Protocol != kv.Leader {
 		p.held.reset()
+		p.dead.reset(false)
 		p.locks.Clear()
 		p.locks.Lose(p.o.Clock.Now())
 	}
@@ -185,6 +189,7 @@ func (p *Participant) Subsume() any {
 // SnapshotApplied drops all caches of the data.
 func (p *Participant) SnapshotApplied() {
 	p.held.reset()
+	p.dead.reset(false)
 	p.locks.Clear()
 	p.locks.Lose(p.o.Clock.Now())
 	p.waits.wakeAll()

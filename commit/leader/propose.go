@@ -58,13 +58,16 @@ func (pr *proposal) proposed(ctx context.Context, err error) (keep bool, _ error
 	ev.discard()
 	if _, ambiguous := err.(*kv.AmbiguousError); ambiguous {
 		keep = ctx.Done() != nil
-		pr.unknown = keep
+		if pr.unknown = keep; !keep {
+			pr.p.dead.unknown()
+		}
 		return keep, err
 	}
 	ev.entries.land(&pr.p.held, true, err == nil)
 	if err != nil {
 		return false, err
 	}
+	pr.p.dead.applied(pr.b) // leader.P32
 	pr.effects.apply(&pr.locking.guard, ev.resp)
 	return false, nil
 }
@@ -77,6 +80,7 @@ func (pr *proposal) settle() {
 			pr.effects.releaseLocks() // whatever the outcome, the transaction has ended
 		}
 		pr.evaluation.entries.land(&pr.p.held, false, false)
+		pr.p.dead.applied(pr.b)
 		pr.latching.letGo()
 	}
 }

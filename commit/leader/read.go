@@ -111,6 +111,7 @@ func (q *request) readLatched(latched bool) error {
 	q.evaluation.noLocks = p.noEntries()
 	rd := p.o.reader(p.o.Engine)
 	rd.Table = &p.held
+	rd.ReadDead(&p.dead)
 	err := q.evaluation.readAll(rd, latched)
 	q.evaluation.newest = rd.Seen
 	if cerr := p.o.putReader(rd); err == nil {

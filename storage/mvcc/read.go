@@ -156,6 +156,9 @@ type Reader struct {
 	src         engine.Reader
 	data, locks *engine.Iterator
 
+	dead      DeadRuns // nil: scans look at each key
+	deadSince uint64   // dead.Since, before the iterators were made
+
 	dataBounded, locksBounded bool // an operation set bounds
 	dataStale, locksStale     bool // the indexed batch has changed since
 

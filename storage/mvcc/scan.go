@@ -69,6 +69,7 @@ type scan struct {
 	// conflicts so far; once there is one, no more rows are collected.
 	conflicts []Intent
 	done      bool
+	dead      deadRun
 }
 
 // Scan reads a span in key order, or against it.
@@ -236,6 +237,7 @@ func (s *scan) forward() error {
 	for ok {
 		raw, _ := it.Key()
 		if s.full(raw) {
+			s.endDead(raw)
 			return nil
 		}
 		r.key = append(r.key[:0], raw...)
@@ -250,18 +252,22 @@ func (s *scan) forward() error {
 			}
 			wanted = false
 		}
-		n := 0
+		n, dead := 0, false
+		var ts clock.Timestamp
 		for same := true; wanted && same; {
 			cur, ver := it.Key()
 			if n > 0 && !sameKey(cur, k) {
 				break
 			}
-			found, val, ts, err := r.judge(it, k, ver, &s.rd, &s.view)
+			var found bool
+			var val value
+			found, val, ts, err = r.judge(it, k, ver, &s.rd, &s.view)
 			if err != nil {
 				return err
 			}
 			if found {
 				s.emit(k, val, ts)
+				dead = r.dead != nil && val.tombstone && n == 0 && s.view.own == nil && s.view.skip.IsZero()
 				break
 			}
 			if n++; n == steps && s.rd.visible.Less(ts) && s.view.own == nil {
@@ -270,6 +276,12 @@ func (s *scan) forward() error {
 				ok = it.Next()
 			}
 			same = ok
+		}
+		if !dead {
+			s.endDead(k)
+		} else if end := s.passDead(k, ts); end != nil {
+			ok = end.Compare(s.span.End) < 0 && it.SeekGE(end)
+			continue
 		}
 		if !ok {
 			break
@@ -285,7 +297,11 @@ func (s *scan) forward() error {
 			}
 		}
 	}
-	return it.Error()
+	err := it.Error()
+	if err == nil {
+		s.endDead(s.span.End)
+	}
+	return err
 }
 
 func (s *scan) reverse() error {
