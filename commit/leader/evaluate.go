@@ -349,6 +349,9 @@ func (ev *evaluation) evalOne(i int, r kv.Request, onePhase, note bool) (kv.Resp
 		}
 		return &kv.DeleteRangeResponse{Deleted: n, Resume: resume}, err
 	}
+	if ev.choice.leavesOut(i) {
+		return ev.choice.answer(i, r), nil
+	}
 	// Reads. A scan with a limit is entered into the timestamp cache as far as it came, other reads as a whole; all are latched, so they
 	// are entered before any write that they could miss.
 	if _, scan := r.(*kv.ScanRequest); !note || !scan {

@@ -115,6 +115,9 @@ func (l *latching) declare() {
 	}
 	clear(l.inPlace)
 	for i, r := range b.Requests {
+		if l.choice.leavesOut(i) {
+			continue
+		}
 		s := r.Span()
 		switch r := r.(type) {
 		case *kv.GetRequest:

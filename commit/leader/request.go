@@ -21,6 +21,7 @@ type call struct {
 	limit   clock.Timestamp // up to where they may be uncertain
 	told    bool            // the answer tells of a value that writes have met
 	unled   bool            // the present is read without the lease
+	choice  choice
 }
 
 // request is a batch with its stages, in their order (doc.go). Each stage has its own state, and references to the earlier stages whose

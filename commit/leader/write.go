@@ -38,6 +38,9 @@ func (q *request) sendWrite(ctx context.Context) error {
 			}
 			continue
 		}
+		if q.choice.again {
+			continue
+		}
 		if q.shares() {
 			if refused, err = q.loadApart(ctx, refused); err != nil {
 				return err
@@ -68,6 +71,7 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 		}
 	}
 	started := q.proposal.starts != nil
+	q.choose()
 	q.latching.declare()
 	if ok, err := q.latching.acquire(ctx, !started); !ok || err != nil {
 		return err == nil, err
@@ -103,6 +107,10 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 		return again, err
 	}
 	if !q.covered() {
+		q.evaluation.discard()
+		return true, nil
+	}
+	if q.choice.short(q.evaluation.room.keys) {
 		q.evaluation.discard()
 		return true, nil
 	}
