@@ -206,6 +206,7 @@ type testTxn struct {
 	locks    []keys.Span
 	reads    []keys.Span
 	parallel bool
+	reverse  bool // scans
 	laid     bool
 	policy   kv.WaitPolicy
 	timeout  time.Duration
@@ -317,7 +318,7 @@ func (x *testTxn) get(ctx context.Context, k string, lock kv.LockStrength) ([]by
 func (x *testTxn) scan(ctx context.Context, start, end string, lock kv.LockStrength, max int64) (*kv.ScanResponse, error) {
 	for range 50 {
 		b := &kv.Batch{Header: x.header(), Requests: []kv.Request{
-			&kv.ScanRequest{Start: keys.Key(start), End: keys.Key(end), Lock: lock}}}
+			&kv.ScanRequest{Start: keys.Key(start), End: keys.Key(end), Lock: lock, Reverse: x.reverse}}}
 		if lock != kv.NoLock {
 			x.anchor(keys.Key(start))
 			b.Txn.Anchor = x.txn.Anchor
@@ -331,7 +332,7 @@ func (x *testTxn) scan(ctx context.Context, start, end string, lock kv.LockStren
 				x.txn.WriteTimestamp = x.txn.WriteTimestamp.Forward(resp.Txn.WriteTimestamp)
 			}
 			r := resp.Responses[0].(*kv.ScanResponse)
-			x.reads = append(x.reads, readPart(keys.Span{Start: keys.Key(start), End: keys.Key(end)}, r.Resume, false))
+			x.reads = append(x.reads, readPart(keys.Span{Start: keys.Key(start), End: keys.Key(end)}, r.Resume, x.reverse))
 			return r, nil
 		}
 		switch e := err.(type) {

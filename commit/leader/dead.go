@@ -57,25 +57,32 @@ const (
 func (d *dead) Since() uint64 { return d.now.Load() }
 
 // Past satisfies mvcc.DeadRuns.
-func (d *dead) Past(k keys.Key, at clock.Timestamp) (end keys.Key, deleted clock.Timestamp, next keys.Key) {
+func (d *dead) Past(k keys.Key, at clock.Timestamp, reverse bool) (in keys.Span, deleted clock.Timestamp, next keys.Key) {
 	if !d.active.Load() {
-		return nil, deleted, nil
+		return in, deleted, nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for i := d.find(k); i < len(d.runs); i++ {
-		r := &d.runs[i]
-		switch {
-		case at.Less(r.deleted):
-		case k.Compare(r.Start) < 0:
-			return end, deleted, r.Start
-		default:
-			d.unused = 0
-			d.metrics.DeadRuns.Add(1)
-			return r.End, r.deleted, nil
+	i := d.find(k)
+	if i < len(d.runs) && d.runs[i].Contains(k) && !at.Less(d.runs[i].deleted) {
+		d.unused = 0
+		d.metrics.DeadRuns.Add(1)
+		return d.runs[i].Span, d.runs[i].deleted, nil
+	}
+	if reverse {
+		for i--; i >= 0; i-- {
+			if !at.Less(d.runs[i].deleted) {
+				return in, deleted, d.runs[i].End
+			}
+		}
+		return in, deleted, nil
+	}
+	for ; i < len(d.runs); i++ {
+		if r := &d.runs[i]; !at.Less(r.deleted) && k.Less(r.Start) {
+			return in, deleted, r.Start
 		}
 	}
-	return nil, deleted, nil
+	return in, deleted, nil
 }
 
 // find is the index of the first run that ends after a key.

@@ -67,13 +67,15 @@ func testDeadRuns(t *testing.T, seed int64) {
 				if c.intn(8) == 0 {
 					lock, most = kv.Exclusive, 0
 				}
+				x.reverse = c.intn(2) == 0
 				got, err := x.scan(ctx, string(key(start)), "l", lock, most)
 				if err != nil {
 					continue // the test is about answers
 				}
 				s := seenRows{x.txn.ReadTimestamp, key(start), got.Rows, keys.Key("l")}
-				if got.Resume != nil {
-					s.end = got.Resume.Start
+				part := readPart(keys.Span{Start: s.start, End: s.end}, got.Resume, x.reverse)
+				if s.start, s.end = part.Start, part.End; x.reverse {
+					slices.Reverse(s.rows)
 				}
 				mu.Lock()
 				all = append(all, s)
@@ -135,6 +137,12 @@ func testDeadRuns(t *testing.T, seed int64) {
 
 // TestDeadRunsAreNotRead: the first row behind many deleted ones is found without reading these, as long as the workers of a queue delete one after the other, and add some.
 func TestDeadRunsAreNotRead(t *testing.T) {
+	for _, reverse := range []bool{false, true} {
+		t.Run(fmt.Sprintf("reverse %t", reverse), func(t *testing.T) { testDeadRunsAreNotRead(t, reverse) })
+	}
+}
+
+func testDeadRunsAreNotRead(t *testing.T, reverse bool) {
 	synctest.Test(t, func(t *testing.T) {
 		c, stop := newCluster(t, 1, 0)
 		defer stop()
@@ -157,7 +165,7 @@ func TestDeadRunsAreNotRead(t *testing.T) {
 		var worst int
 		for i := range n {
 			before := c.engine.Steps()
-			rows := send(&kv.ScanRequest{Start: keys.Key("k"), End: keys.Key("l")}).Responses[0].(*kv.ScanResponse).Rows
+			rows := send(&kv.ScanRequest{Start: keys.Key("k"), End: keys.Key("l"), Reverse: reverse}).Responses[0].(*kv.ScanResponse).Rows
 			if len(rows) != 1 {
 				t.Fatalf("%d rows behind %d deleted ones", len(rows), i)
 			}
@@ -168,7 +176,11 @@ func TestDeadRunsAreNotRead(t *testing.T) {
 			}
 			send(&kv.DeleteRequest{Key: rows[0].Key})
 			if i%10 == 9 { // one more urgent than what is done
-				send(&kv.PutRequest{Key: key(i * 7919 % n % i), Value: []byte("new")})
+				at := i * 7919 % n % i
+				if reverse {
+					at = n - 1 - at
+				}
+				send(&kv.PutRequest{Key: key(at), Value: []byte("new")})
 			}
 		}
 		t.Logf("at most %d steps, after %d", most, worst)
@@ -237,9 +249,9 @@ func TestDeadRunsModel(t *testing.T) {
 			}
 			// A command that is not noted yet has its latches: who has to see it waits.
 			for k := range n {
-				end, _, _ := d.Past(key(k), clock.MaxTimestamp)
-				if end != nil && live[k] != 0 && !slices.ContainsFunc(applied, key(k).Equal) {
-					t.Fatalf("seed %d, %d: key %d has had a value since %d, and is in a run up to %x", seed, now, k, changed[k], []byte(end))
+				run, _, _ := d.Past(key(k), clock.MaxTimestamp, k%2 == 0)
+				if run.Start != nil && live[k] != 0 && !slices.ContainsFunc(applied, key(k).Equal) {
+					t.Fatalf("seed %d, %d: key %d has had a value since %d, and is in the run %s", seed, now, k, changed[k], run)
 				}
 			}
 			if !slices.IsSortedFunc(d.runs, func(a, b run) int { return a.End.Compare(b.Start) }) {

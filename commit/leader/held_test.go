@@ -47,7 +47,7 @@ func TestHeldIsForgotten(t *testing.T) {
 				for range 2 { // commands are noted from the first one on
 					here.dead.Found(around, c.clock.Now(), c.clock.Now(), here.dead.Since())
 				}
-				if end, _, _ := here.dead.Past(k, clock.MaxTimestamp); end == nil {
+				if run, _, _ := here.dead.Past(k, clock.MaxTimestamp, false); run.Start == nil {
 					t.Fatal("it does not know the run")
 				}
 				c.reps[0].Lease.Store(2)
@@ -61,7 +61,7 @@ func TestHeldIsForgotten(t *testing.T) {
 				if !here.held.MayHold(k) {
 					t.Error("it misses an intent")
 				}
-				if end, _, _ := here.dead.Past(k, clock.MaxTimestamp); end != nil {
+				if run, _, _ := here.dead.Past(k, clock.MaxTimestamp, false); run.Start != nil {
 					t.Error("it takes a key with a value for one without")
 				}
 			})

@@ -299,7 +299,7 @@ func (s *scan) forward() error {
 	}
 	err := it.Error()
 	if err == nil {
-		s.endDead(s.span.End)
+		s.endScan()
 	}
 	return err
 }
@@ -310,6 +310,7 @@ func (s *scan) reverse() error {
 	for ok {
 		raw, _ := it.Key()
 		if s.full(raw) {
+			s.endDead(raw)
 			return nil
 		}
 		r.key = append(r.key[:0], raw...)
@@ -325,6 +326,7 @@ func (s *scan) reverse() error {
 			wanted = false
 		}
 		if !wanted {
+			s.endDead(k)
 			ok = it.SeekLT(k)
 			continue
 		}
@@ -345,6 +347,11 @@ func (s *scan) reverse() error {
 				}
 				if found {
 					s.emit(k, val, ts)
+					if r.dead == nil || !val.tombstone {
+						s.endDead(k)
+					} else if start := s.passDead(k, ts); start != nil {
+						ok = it.SeekLT(start)
+					}
 					continue
 				}
 			}
@@ -353,24 +360,46 @@ func (s *scan) reverse() error {
 		if s.view.own != nil || from == clock.MaxTimestamp {
 			from = clock.Timestamp{}
 		}
-		for ok = it.SeekVersionGE(k, from); ok; ok = it.Next() {
+		dead := false
+		var ts clock.Timestamp
+		for ok, dead = it.SeekVersionGE(k, from), r.dead != nil && s.view.own == nil && s.view.skip.IsZero(); ok; ok, dead = it.Next(), false {
 			cur, ver := it.Key()
 			if !sameKey(cur, k) {
+				dead = false
 				break
 			}
-			found, val, ts, err := r.judge(it, k, ver, &s.rd, &s.view)
+			var found bool
+			var val value
+			found, val, ts, err = r.judge(it, k, ver, &s.rd, &s.view)
 			if err != nil {
 				return err
 			}
 			if found {
 				s.emit(k, val, ts)
+				dead = dead && val.tombstone
 				break
 			}
 		}
 		if err := it.Error(); err != nil {
 			return err
 		}
-		ok = it.SeekLT(k)
+		if dead = dead && ok; dead {
+			// The scan does not see versions above its timestamp, but others will: the key is dead if there are none.
+			if ok = it.Prev(); ok {
+				cur, _ := it.Key()
+				dead = !sameKey(cur, k)
+			}
+		}
+		if !dead {
+			s.endDead(k)
+			ok = it.SeekLT(k)
+		} else if start := s.passDead(k, ts); start != nil {
+			ok = it.SeekLT(start)
+		}
 	}
-	return it.Error()
+	err := it.Error()
+	if err == nil {
+		s.endScan()
+	}
+	return err
 }
