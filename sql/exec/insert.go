@@ -605,6 +605,10 @@ func (it *insertIter) conflictUpdate(c *candidate, proposed types.Row) error {
 	if err := it.r.validate(o.w.table, o.setNull, o.updChecks, after); err != nil {
 		return err
 	}
+	// The condition or the values may have run another part of the statement, which has changed the row.
+	if _, known := it.r.version(o.w, c.primary); known {
+		return nil
+	}
 	if err := it.mark(c.primary, nil); err != nil {
 		return err
 	}

@@ -45,6 +45,11 @@ func changesCase(r *rand.Rand) Case {
 				return "update t set " + one("v = v + 1", "v = 1", "v = v + 25", "k = k + 10", "u = u + 10", "u = null", "k = k + 10, v = 2", "v = null") + where()
 			}
 			s := "insert into t select " + one("k, v, u", "k, v + 1, u", "k + 1, v, u", "k, v, u + 10", "k + 10, v, u", "k - 1, 0, u") + " from " + from()
+			if len(parts) > 0 && r.IntN(3) == 0 { // the part runs when the row in the way has been read
+				c := r.IntN(len(parts))
+				return s + one(fmt.Sprintf(" on conflict (k) do update set v = (select count(*) from c%d)", c), fmt.Sprintf(" on conflict (k) do update set v = 5 where exists (select 1 from c%d)", c),
+					fmt.Sprintf(" on conflict (u) do update set (v, k) = (select max(v), t.k + 30 from c%d)", c))
+			}
 			return s + one("", " on conflict do nothing", " on conflict (k) do nothing", " on conflict (k) do update set v = t.v + 1", " on conflict (k) do update set v = excluded.v, u = 77",
 				" on conflict (k) do update set k = t.k + 20", " on conflict (u) do update set v = 3", " on conflict (k) do update set v = 4 where t.v > 20")
 		}

@@ -238,3 +238,17 @@ insert into t values (1, 10, 1), (2, 20, 2)
 with c0 as (insert into t select k + 1, v, u from (values (7, 1, 1), (7, 2, 3)) w(k, v, u) on conflict (k) do update set v = t.v + 1 returning k, v, u) select * from c0 limit 0
 insert into t values (7, 1, 1), (7, 2, 3) on conflict (k) do update set v = 4
 update t set v = x.v from (values (1, 5), (1, null)) x(k, v) where x.k = t.k
+
+-- DO UPDATE's condition or values run a part that changes the row in the way: that part's change is the only one.
+create table t (k int primary key, v int not null, u int unique)
+insert into t values (1, 10, 1), (2, 20, 2)
+with c0 as (update t set v = 5 where k = 2 returning v) insert into t values (2, 1, 9) on conflict (k) do update set v = (select v from c0) + 1 returning *
+select * from t order by k
+with c0 as (delete from t where k = 2 returning v) insert into t values (2, 1, 9) on conflict (k) do update set v = 7 where exists (select 1 from c0) returning *
+select * from t order by k
+with c0 as (insert into t values (1, 3, 3) on conflict (k) do update set v = 4 returning v) insert into t values (1, 1, 9) on conflict (k) do update set v = (select v from c0) + 1
+select * from t order by k
+with c0 as (update t set v = 6 where k = 1 returning v) insert into t values (3, 1, 3), (1, 1, 9) on conflict (k) do update set v = (select v from c0) + 1 returning *
+select * from t order by k
+with c0 as (update t set v = 6 where k = 1 returning v) insert into t values (3, 1, 3), (1, 1, 9) on conflict (k) do update set v = -(select v from c0), u = null where t.k < 0
+select * from t order by k
