@@ -414,7 +414,7 @@ func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, or
 		}
 		// An ordinary function yields one row.
 		x := b.known(b.expr(c, e), e)
-		name, _ := figureName(e)
+		name, _ := b.figureName(e)
 		if r.alias == "" {
 			r.alias = name
 		}

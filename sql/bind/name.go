@@ -85,8 +85,8 @@ func isStar(e tree.Expr) bool {
 	return false
 }
 
-// figureName is the name of an output column without AS, as PostgreSQL derives it, and its strength: a weak name gives way to another one.
-func figureName(e tree.Expr) (string, int) {
+// figureName is the name of an output column without AS, as PostgreSQL derives it, and its strength: a weak name gives way to another one. Subqueries in e are bound.
+func (b *builder) figureName(e tree.Expr) (string, int) {
 	switch n := e.(type) {
 	case *tree.UnresolvedName:
 		return n.Parts[0], 2
@@ -103,24 +103,24 @@ func figureName(e tree.Expr) (string, int) {
 		}
 		return name, 2
 	case *tree.ParenExpr:
-		return figureName(n.Expr)
+		return b.figureName(n.Expr)
 	case *tree.CastExpr:
-		name, strength := figureName(n.Expr)
+		name, strength := b.figureName(n.Expr)
 		if strength > 1 {
 			return name, strength
 		}
 		return castName(n.Type), 1
 	case *tree.AnnotateTypeExpr:
-		return figureName(n.Expr)
+		return b.figureName(n.Expr)
 	case *tree.CollateExpr:
-		return figureName(n.Expr)
+		return b.figureName(n.Expr)
 	case *tree.IndirectionExpr:
-		return figureName(n.Expr)
+		return b.figureName(n.Expr)
 	case *tree.ColumnAccessExpr:
 		return string(n.ColName), 2
 	case *tree.CaseExpr:
 		if n.Else != nil {
-			if name, strength := figureName(n.Else); strength > 1 {
+			if name, strength := b.figureName(n.Else); strength > 1 {
 				return name, strength
 			}
 		}
@@ -139,7 +139,7 @@ func figureName(e tree.Expr) (string, int) {
 		if n.Exists {
 			return "exists", 2
 		}
-		if name := subqueryName(n.Select); name != "" {
+		if name := b.subqueryNames[n]; name != "" {
 			return name, 2
 		}
 	}
@@ -164,27 +164,4 @@ func castName(ref tree.ResolvableTypeReference) string {
 		name = t.TypName()
 	}()
 	return name
-}
-
-// subqueryName is the name of a scalar subquery's column.
-func subqueryName(s tree.SelectStatement) string {
-	for {
-		switch n := s.(type) {
-		case *tree.ParenSelect:
-			s = n.Select.Select
-		case *tree.SelectClause:
-			if len(n.Exprs) != 1 {
-				return ""
-			}
-			if n.Exprs[0].As != "" {
-				return string(n.Exprs[0].As)
-			}
-			name, _ := figureName(n.Exprs[0].Expr)
-			return name
-		case *tree.UnionClause:
-			s = n.Left.Select
-		default:
-			return ""
-		}
-	}
 }

@@ -407,7 +407,7 @@ func (b *builder) selectExpr(c *exprContext, e *tree.SelectExpr, items []item, c
 	x := b.expr(c, e.Expr)
 	name := string(e.As)
 	if name == "" {
-		name, _ = figureName(e.Expr)
+		name, _ = b.figureName(e.Expr)
 	}
 	return append(items, item{name: name, expr: x, node: e.Expr})
 }

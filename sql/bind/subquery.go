@@ -53,6 +53,12 @@ func (b *builder) subquery(c *exprContext, s *tree.Subquery, kind scalar.Subquer
 	}
 	q.Col = out.cols[0].id
 	q.T = out.cols[0].t
+	if name := out.cols[0].name; name != "" {
+		if b.subqueryNames == nil {
+			b.subqueryNames = make(map[*tree.Subquery]string)
+		}
+		b.subqueryNames[s] = name
+	}
 	if kind == scalar.SubqueryArray {
 		q.T = types.ArrayOf(q.T)
 	}

@@ -117,3 +117,10 @@ alter table t rename column a to b
 alter table nosuch add column a int
 create sequence s as text
 create sequence s minvalue 5 maxvalue 1
+
+-- The name of a scalar subquery's column is that of the query's.
+create table onec (zz int)
+select (table onec), (select * from onec), (select onec.* from onec), (values (1)), (with c as (select 1 as g) select * from c), (select 1 union select 2 order by 1 limit 1), (select q.* from (select 3 as r) q)
+select (select count(*) from onec), (select max(zz) from onec), (select zz + 1 from onec), (select 'a'::text), (select row(1, 2)), array(select zz from onec), exists(select 1), (select zz as "Q" from onec union all select 3 limit 1)
+select * from (select (values (1)), (table onec)) q
+select (select x.zz from onec x)::text, ((select zz from onec)), coalesce((select zz from onec), 1), case when true then 1 else (select zz from onec) end
