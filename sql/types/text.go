@@ -1,6 +1,7 @@
 package types
 
 import (
+	"errors"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -174,7 +175,7 @@ func ParseTextEnv(t *T, s string, env Env) (Datum, error) {
 		}
 		oid, ok := ParseOID(s)
 		if !ok {
-			if _, err := strconv.ParseInt(trimSpace(s), 10, 64); err == nil {
+			if _, err := strconv.ParseInt(trimSpace(s), 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
 				return Null, sqlstate.New(sqlstate.NumericOutOfRange, "value %q is out of range for type oid", Raw(s))
 			}
 			if t.Kind != KindOID {
