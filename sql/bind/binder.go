@@ -85,7 +85,9 @@ type builder struct {
 	rowFields map[*scalar.RowCtor][]column
 	// nullableRows are rows of relations on a side of an outer join that may be missing, and markers the columns that tell.
 	nullableRows map[*scalar.Case]*scalar.RowCtor
-	markers      map[opt.ColumnID]*relation
+	// renamedRows are the names that the statement gives to the columns of rows of relations, where they are not the relation's own.
+	renamedRows map[scalar.Expr][]string
+	markers     map[opt.ColumnID]*relation
 	// draft is the table that CREATE TABLE defines, and draftName its name.
 	draft     *catalog.Table
 	draftName Name
@@ -122,9 +124,9 @@ func (b *Binder) newBuilder(ctx context.Context, stmt *parse.Statement) *builder
 		for i := range bd.params {
 			t := types.Unknown
 			if i < len(b.ParamTypes) && b.ParamTypes[i] != nil {
-				if t = b.ParamTypes[i]; t.IsEnum() {
+				if t = b.ParamTypes[i]; t.IsEnum() || t.IsRow() {
 					// The type as it is now.
-					if now := bd.typeByID(t.OID()); now != nil {
+					if now := bd.typeByOID(t.OID()); now != nil {
 						t = now
 					}
 				}

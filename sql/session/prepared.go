@@ -82,7 +82,7 @@ func (s *Session) prepare(ctx context.Context, name, text string, oids []uint32)
 		}
 		t, ok := types.FromOID(oid)
 		if !ok && !s.state.Failed() {
-			t, ok = enumByOID(ctx, s.view(), oid)
+			t, ok = typeByOID(ctx, s.view(), oid)
 		}
 		if given[i] = t; !ok {
 			return sqlstate.New(sqlstate.UndefinedObject, "type with OID %d does not exist", oid)

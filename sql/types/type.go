@@ -71,9 +71,11 @@ type T struct {
 	Fields           []*T // tuples
 	// Names are the fields' names, of a tuple that has some: the row of a relation.
 	Names []string
-	// Row is the name of the relation whose rows the tuples are, if the type was named by it.
-	Row  string
-	Enum *Enum
+	// Row is the name, as it is shown, of the relation whose rows the tuples are; empty: the tuples are of no relation, and their type is record.
+	Row string
+	// RowOID and RowArray are the OIDs of the type of that relation's rows, and of the arrays of them. RowArray may be zero: there is none.
+	RowOID, RowArray uint32
+	Enum             *Enum
 }
 
 // The types without modifiers.

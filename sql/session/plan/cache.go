@@ -182,7 +182,11 @@ func SameColumns(a, b []result.Column) bool {
 		return false
 	}
 	for i := range a {
-		if a[i].Name != b[i].Name || !a[i].Type.Same(b[i].Type) {
+		same := a[i].Type.Same(b[i].Type)
+		if a[i].Type.IsRow() { // it is the same type when its fields have changed
+			same = a[i].Type.OID() == b[i].Type.OID()
+		}
+		if a[i].Name != b[i].Name || !same {
 			return false
 		}
 	}
