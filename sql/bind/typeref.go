@@ -182,7 +182,7 @@ func (b *builder) shownName(t *catalog.Table) string {
 // domainTypes has the names of PostgreSQL's types that are represented by another type here.
 func domainTypes(name string) (*types.T, bool) {
 	switch name {
-	case "cstring", "sql_identifier", "character_data", "yes_or_no", "pg_node_tree", "xid8", "pg_lsn":
+	case "cstring", "sql_identifier", "character_data", "yes_or_no", "pg_node_tree", "pg_lsn":
 		return types.Text, true
 	case "cardinal_number", "cid":
 		return types.Int4, true

@@ -27,6 +27,8 @@ func AppendBinary(buf []byte, d Datum, t *T) []byte {
 			return binary.BigEndian.AppendUint16(buf, uint16(d.num))
 		case KindInt8:
 			return binary.BigEndian.AppendUint64(buf, uint64(d.num))
+		case KindXID8:
+			return binary.BigEndian.AppendUint64(buf, d.XID8())
 		}
 		return binary.BigEndian.AppendUint32(buf, uint32(d.num))
 	case PhysFloat:
@@ -163,6 +165,11 @@ func ParseBinary(t *T, b []byte) (Datum, error) {
 			return Null, badBinary(t)
 		}
 		return NewInt(int64(binary.BigEndian.Uint64(b))), nil
+	case KindXID8:
+		if !need(8) {
+			return Null, badBinary(t)
+		}
+		return NewXID8(binary.BigEndian.Uint64(b)), nil
 	case KindOID, KindRegClass, KindRegType, KindRegProc, KindRegProcedure, KindRegOper, KindRegOperator, KindRegCollation, KindRegConfig,
 		KindRegDictionary, KindRegNamespace, KindRegRole:
 		if !need(4) {

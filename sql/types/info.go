@@ -68,13 +68,14 @@ var kinds = [...]kindInfo{
 	KindRegConfig:     {"regconfig", "regconfig", 3734, 3735, 4, 'N', false, PhysInt},
 	KindRegDictionary: {"regdictionary", "regdictionary", 3769, 3770, 4, 'N', false, PhysInt},
 	KindACLItem:       {"aclitem", "aclitem", 1033, 1034, 12, 'U', false, PhysString},
+	KindXID8:          {"xid8", "xid8", 5069, 271, 8, 'U', false, PhysInt},
 }
 
 // scalars are the types that have values, without modifiers, in OID order of their families.
 var scalars = [...]*T{Bool, Bytes, Char, Name, Int8, Int2, Int2Vector, Int4, RegProc, Text, OID, OIDVector, JSON,
 	CIDR, Float4, Float8, Unknown, MACAddr8, MACAddr, Inet, BPChar, VarChar, Date, Time, Timestamp, TimestampTZ, IntervalType, TimeTZ, Decimal,
 	RegClass, RegType, UUID, JSONB, RegNamespace, RegRole, ACLItem, RegProcedure, RegOper, RegOperator, RegCollation, RegConfig,
-	RegDictionary, Record, Void, Any, AnyElement, AnyArray}
+	RegDictionary, XID8, Record, Void, Any, AnyElement, AnyArray}
 
 // Record is the type of a row value whose fields are not known.
 var Record = &T{Kind: KindTuple}

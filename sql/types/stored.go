@@ -13,6 +13,9 @@ func (t *T) MarshalText() ([]byte, error) {
 		return t.marshalEnum()
 	}
 	oid := t.OID()
+	if t.Kind == KindXID8 || t.Kind == KindArray && t.Elem.Kind == KindXID8 { // earlier versions do not know it
+		oid = 0
+	}
 	switch { // the fields of rows are not stored
 	case t.RowOID != 0:
 		oid = kinds[KindTuple].oid

@@ -58,6 +58,8 @@ const (
 	KindMACAddr8
 	// KindACLItem is one right in a list of rights, held as its text.
 	KindACLItem
+	// KindXID8 is the number of a transaction, without a sign (NewXID8).
+	KindXID8
 )
 
 // T is a SQL type. Types without modifiers are shared; compare with Equal or Same.
@@ -109,6 +111,7 @@ var (
 	RegProc      = &T{Kind: KindRegProc}
 	RegNamespace = &T{Kind: KindRegNamespace}
 	ACLItem      = &T{Kind: KindACLItem}
+	XID8         = &T{Kind: KindXID8}
 	RegRole      = &T{Kind: KindRegRole}
 	Void         = &T{Kind: KindVoid}
 	Any          = &T{Kind: KindAny}

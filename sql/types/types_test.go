@@ -198,6 +198,28 @@ func TestHashEqualButDifferentlyWritten(t *testing.T) {
 }
 
 // The binary forms are those of PostgreSQL's send functions.
+// TestXID8: numbers of transactions are read as C reads them, and have no sign.
+func TestXID8(t *testing.T) {
+	for in, want := range map[string]string{"": "0", "x": "0", "-": "0", " 12x": "12", "+7": "7", "-1": "18446744073709551615", "010": "8", "08": "0", "0x": "0", "0xg": "0",
+		"0XfF": "255", "0xffffffffffffffff": "18446744073709551615", "18446744073709551615": "18446744073709551615", "18446744073709551616": "18446744073709551615",
+		"99999999999999999999999": "18446744073709551615", "-99999999999999999999999": "18446744073709551615", "0x1ffffffffffffffff": "18446744073709551615"} {
+		if d, err := ParseText(XID8, in, nil); err != nil || text(d, XID8) != want {
+			t.Errorf("%q is %s, %v: want %s", in, text(d, XID8), err, want)
+		}
+	}
+	in := []uint64{0, 1, 1<<63 - 1, 1 << 63, 1<<64 - 1}
+	for i := range in {
+		for j := range in {
+			if c := Compare(NewXID8(in[i]), NewXID8(in[j])); (c < 0) != (i < j) || (c == 0) != (i == j) {
+				t.Errorf("%d and %d: %d", in[i], in[j], c)
+			}
+		}
+	}
+	if _, err := XID8.MarshalText(); err == nil {
+		t.Error("a type that earlier versions do not know is stored")
+	}
+}
+
 // TestRowTypes: the type of a relation's rows has an identity of its own, also where its fields are those of another type.
 func TestRowTypes(t *testing.T) {
 	row := func(name string, oid uint32) *T {
@@ -296,6 +318,8 @@ func TestBinaryLikePostgreSQL(t *testing.T) {
 		{Inet, "::1", "03800010" + "00000000000000000000000000000001"},
 		{MACAddr, "08:00:2b:01:02:03", "08002b010203"},
 		{MACAddr8, "08:00:2b:01:02:03:04:05", "08002b0102030405"},
+		{XID8, "1", "0000000000000001"},
+		{XID8, "18446744073709551615", "ffffffffffffffff"},
 		{JSON, `{"a":1}`, "7b2261223a317d"},
 		{JSONB, `{"a":1}`, "017b2261223a20317d"},
 		{Int4Array, "{1,NULL}", "0000000100000001000000170000000200000001" + "0000000400000001" + "ffffffff"},

@@ -170,3 +170,24 @@ execute oid2(-1)
 execute oid2('-1')
 execute oid2(4294967295)
 deallocate oid2
+
+-- Numbers of transactions.
+select '0'::xid8, '18446744073709551615'::xid8, '0xffffffffffffffff'::xid8, '-1'::xid8, '010'::xid8, ''::xid8, 'asdf'::xid8, '18446744073709551616'::xid8, ' 12 '::xid8, '12x'::xid8
+select '1'::xid8 = '1'::xid8, '1'::xid8 <> '2'::xid8, '1'::xid8 <= '2', '9'::xid8 > '10'::xid8, '9223372036854775808'::xid8 > '9223372036854775807'::xid8, '5'::xid8 between '1' and '10', '1'::xid8 in ('1', '2')
+select pg_typeof('1'::xid8), pg_typeof(pg_current_xact_id()), pg_typeof(pg_current_xact_id_if_assigned()), pg_typeof(txid_current()), pg_current_xact_id()::text = txid_current()::text
+select 1::xid8
+select '1'::xid8::int
+select '1'::xid8::bigint
+select '1'::xid8::text, '1'::text::xid8, array['1', '2']::xid8[], '{1,2}'::xid8[]
+select 1::bigint::xid8
+select '1'::xid8 = 1
+select '1'::xid8 = '1'::text
+select '1'::xid8 + 1
+select min(x), max(x), count(distinct x), array_agg(x order by x) from (values ('3'::xid8), ('2'), ('18446744073709551615')) v(x)
+select x, count(*) from (values ('3'::xid8), ('2'), ('3')) v(x) group by x order by x desc
+select to_json('1'::xid8), to_jsonb('18446744073709551615'::xid8), jsonb_build_object('a', '1'::xid8)
+select typname, oid, typarray, typlen, typbyval, typcategory, typinput, typsend from pg_type where typname in ('xid8', '_xid8') order by 1
+select oprname, oprleft::regtype, oprright::regtype from pg_operator where oprleft = 'xid8'::regtype order by 1
+prepare xid81(xid8) as select $1
+execute xid81('7')
+deallocate xid81
