@@ -114,6 +114,13 @@ func rewrite(s *Statement, toks []Token, stored bool) ([]edit, error) {
 				continue
 			}
 		}
+		if t.Kind == Number {
+			if n, ok := reduction(r.src, toks, i); ok {
+				r.s.Reduced = append(r.s.Reduced, n)
+				r.replace(i, i+1, "6")
+				continue
+			}
+		}
 		if len(types) > 0 && i == types[0].from {
 			r.replace(i, types[0].to, types[0].text)
 			i, types = types[0].to-1, types[1:]

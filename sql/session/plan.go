@@ -96,6 +96,9 @@ func (s *Session) makePlan(ctx context.Context, stmt *parse.Statement, params []
 	for _, name := range stmt.Truncated {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.NameTooLong, Message: fmt.Sprintf("identifier \"%s\" will be truncated to \"%s\"", name, parse.CutIdent(name))})
 	}
+	for _, r := range stmt.Reduced {
+		s.out.Notice(&sqlstate.Error{Code: sqlstate.InvalidParameterValue, Message: r.Type + " precision reduced to maximum allowed, 6", Position: r.Pos})
+	}
 	p := &plan.Plan{Stmt: stmt, Role: s.role(), Local: s.temp.local.Generation(), Plain: s.plain(), Home: s.staysHome()}
 	if !s.catalogChanged() {
 		p.Access = s.srv.Catalog.AccessGeneration() // read before the first privilege is checked
