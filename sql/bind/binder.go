@@ -228,9 +228,17 @@ func (b *builder) finish(q *opt.Query) *Query {
 	return res
 }
 
-// Expr binds a free-standing expression, such as an EXECUTE argument, a setting's value or an AS OF SYSTEM TIME. With
-// want not nil it is coerced as an assignment to that type.
-func (b *Binder) Expr(ctx context.Context, text string, want *types.T) (e scalar.Expr, err error) {
+// Argument binds an argument of EXECUTE: the value of parameter $number, which has a type.
+func (b *Binder) Argument(ctx context.Context, text string, want *types.T, number int) (scalar.Expr, error) {
+	return b.freeStanding(ctx, text, want, number)
+}
+
+// Expr binds a free-standing expression, such as a setting's value or an AS OF SYSTEM TIME. With want not nil it is coerced as an assignment to that type.
+func (b *Binder) Expr(ctx context.Context, text string, want *types.T) (scalar.Expr, error) {
+	return b.freeStanding(ctx, text, want, 0)
+}
+
+func (b *Binder) freeStanding(ctx context.Context, text string, want *types.T, number int) (e scalar.Expr, err error) {
 	defer guard(&err)
 	te, stmt, err := parse.ParseExpr(text)
 	if err != nil {
@@ -241,6 +249,10 @@ func (b *Binder) Expr(ctx context.Context, text string, want *types.T) (e scalar
 	e = bd.expr(c, te)
 	switch {
 	case want != nil:
+		if from := e.Type(); number > 0 && from.Kind != types.KindUnknown && !types.CanCast(from, want, types.CastAssignment) {
+			raise(bd.at(sqlstate.New(sqlstate.DatatypeMismatch, "parameter $%d of type %s cannot be coerced to the expected type %s", number, from.Name(), want.Name()).
+				WithHint("You will need to rewrite or cast the expression."), te))
+		}
 		e = bd.coerce(e, want, types.CastAssignment, te)
 	case e.Type().Kind == types.KindUnknown:
 		e = bd.coerce(e, types.Text, types.CastImplicit, te)

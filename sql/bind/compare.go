@@ -1,10 +1,13 @@
 package bind
 
 import (
+	"strings"
+
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree/treecmp"
 
 	"meridian/sql/opt"
+	"meridian/sql/parse"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
@@ -79,11 +82,19 @@ func (b *builder) comparison(c *exprContext, n *tree.ComparisonExpr) scalar.Expr
 	case treecmp.IsDistinctFrom, treecmp.IsNotDistinctFrom:
 		if v, ok := n.Right.(*tree.DBool); ok { // IS [NOT] TRUE and FALSE
 			negate := n.Operator.Symbol == treecmp.IsDistinctFrom
-			word := "IS TRUE"
-			if !bool(*v) {
-				word = "IS FALSE"
+			word := "IS "
+			if negate {
+				word += "NOT "
 			}
+			word += strings.ToUpper(v.String())
 			return &scalar.IsBool{Arg: b.asBool(b.expr(c, n.Left), word, n.Left), Want: bool(*v), Negate: negate}
+		}
+		if parse.IsUnknownTruth(n.Right) { // IS [NOT] UNKNOWN
+			negate, word := n.Operator.Symbol == treecmp.IsDistinctFrom, "IS UNKNOWN"
+			if negate {
+				word = "IS NOT UNKNOWN"
+			}
+			return &scalar.IsNull{Arg: b.asBool(b.expr(c, n.Left), word, n.Left), Negate: negate}
 		}
 		if n.Right == tree.DNull {
 			return wholeNull(b.anyType(b.expr(c, n.Left), n.Left), n.Operator.Symbol == treecmp.IsDistinctFrom)

@@ -191,8 +191,9 @@ func (b *builder) windowArgs(c *exprContext, n *tree.FuncExpr, name string, t *t
 		args[1] = b.coerce(args[1], types.Int4, types.CastImplicit, n)
 	}
 	if t == nil {
-		args[0] = b.known(args[0], n)
-		t = args[0].Type()
+		if t = args[0].Type(); t.Kind == types.KindUnknown {
+			b.fail(sqlstate.DatatypeMismatch, nil, "could not determine polymorphic type because input has type unknown")
+		}
 	}
 	return args, t
 }

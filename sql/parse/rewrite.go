@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+
 	"meridian/sql/sqlstate"
 )
 
@@ -99,6 +101,18 @@ func rewrite(s *Statement, toks []Token, stored bool) ([]edit, error) {
 			r.replace(i, i+2, text)
 			i++
 			continue
+		}
+		if isWord(t, r.src, "is") { // the grammar makes the same of IS UNKNOWN and IS NULL, but for the type of the operand
+			switch {
+			case r.is(i+1, "unknown") && !r.is(i+2, "is"): // which does not follow DISTINCT FROM
+				r.replace(i, i+2, "IS NOT DISTINCT FROM "+unknownTruth)
+				i++
+				continue
+			case r.is(i+1, "not") && r.is(i+2, "unknown") && !r.is(i+3, "is"):
+				r.replace(i, i+3, "IS DISTINCT FROM "+unknownTruth)
+				i += 2
+				continue
+			}
 		}
 		if text := r.keywords[i]; text != "" {
 			r.replace(i, i+1, text)
@@ -704,4 +718,17 @@ func checkCollation(src string, t Token) error {
 		return sqlstate.New(sqlstate.UndefinedObject, "collation \"%s\" for encoding \"UTF8\" does not exist", name).At(CharPos(src, int(t.Pos)))
 	}
 	return nil
+}
+
+// unknownTruth is written for UNKNOWN in IS UNKNOWN.
+const unknownTruth = "NULL::pg_catalog.bool"
+
+// IsUnknownTruth reports whether an operand is what is written for UNKNOWN in IS UNKNOWN.
+func IsUnknownTruth(e tree.Expr) bool {
+	c, ok := e.(*tree.CastExpr)
+	if !ok || c.Expr != tree.DNull {
+		return false
+	}
+	n, ok := c.Type.(*tree.UnresolvedObjectName)
+	return ok && n.NumParts == 2 && n.Parts[0] == "bool" && n.Parts[1] == "pg_catalog"
 }

@@ -140,3 +140,44 @@ select 1/0 where false
 select x from ce where x = 1 and 1 = 2 and 1/0 = 1
 select x from ce where x = 2147483647 - -1
 select x from ce where x < 2147483647 - -1
+
+-- UNKNOWN is a truth value, and functions of windows need a type.
+select null is unknown, true is not unknown, (1 = null) is unknown, not (1 = 1) is unknown
+select 5 is unknown
+select 'x' is unknown
+select 5 is not unknown
+select 5 is true
+select 5 is not true
+select 5 is not false
+select 't' is unknown, null::bool is not unknown
+create table ub (b bool, i int)
+insert into ub values (true,1),(false,2),(null,3)
+select i from ub where b is unknown
+select i from ub where b is not unknown order by i
+select i from ub where (i > 2) is unknown
+select i from ub where b is unknown = true
+select i from ub where b is unknown and i > 1
+select i from ub where b is unknown is false order by 1
+create view uv as select b is unknown as u, b is not unknown as n from ub
+select * from uv
+create table uc (b bool check (b is not unknown), g bool generated always as (b is unknown) stored)
+insert into uc values (null)
+insert into uc values (true) returning *
+select i from ub where ub is unknown
+select 1 as unknown
+select unknown from (select 1 as unknown) s
+select null::unknown is unknown
+select case when b is unknown then 1 else 2 end from ub order by i
+select lag('a') over ()
+select first_value(null) over ()
+select lag('a'::text) over (), lag('a', 1, 'b') over ()
+select nth_value('a', 1) over ()
+prepare unknown1 as select $1 is unknown, $2 is not unknown
+select parameter_types from pg_prepared_statements where name = 'unknown1'
+execute unknown1(null, null)
+execute unknown1(1, true)
+deallocate unknown1
+prepare unknown2 as select lag($1) over ()
+prepare unknown2 as select lag($1, 1, 5) over (), first_value($2::int) over ()
+select parameter_types from pg_prepared_statements where name = 'unknown2'
+deallocate unknown2
