@@ -699,6 +699,9 @@ func (s *Session) executed(ctx context.Context, c *bind.Execute) (*plan.Plan, []
 			return nil, nil, err
 		}
 	}
+	if p.Plan.Fails != nil {
+		return nil, nil, p.Plan.Fails
+	}
 	p.Executed(s.setting("plan_cache_mode"))
 	return p.Plan, params, nil
 }

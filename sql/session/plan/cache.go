@@ -26,6 +26,8 @@ type Plan struct {
 	Columns []result.Column // nil: no rows come back
 	Params  []*types.T
 	Depends []opt.Dependency
+	// Fails is the error of a constant part. Such a plan has no program; it tells the types of a prepared statement, which can't be bound.
+	Fails error
 	// Role is the role that it was made for, and Access the generation of roles and grants; zero: it was made in a transaction that changes the
 	// catalogue.
 	Role   string

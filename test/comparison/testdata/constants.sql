@@ -181,3 +181,22 @@ prepare unknown2 as select lag($1) over ()
 prepare unknown2 as select lag($1, 1, 5) over (), first_value($2::int) over ()
 select parameter_types from pg_prepared_statements where name = 'unknown2'
 deallocate unknown2
+
+-- A statement with a part that fails can be prepared.
+create table ce (x int)
+prepare fails1 as select 1/0 as q, x from ce where x > $1
+select parameter_types from pg_prepared_statements where name = 'fails1'
+execute fails1(1)
+execute fails1(1, 2)
+execute fails1('x')
+explain execute fails1(1)
+alter table ce add column y int
+execute fails1(1)
+deallocate fails1
+prepare fails2 as insert into ce values (2147483647 + 1)
+execute fails2
+deallocate fails2
+begin
+declare c cursor for select 1/0
+rollback
+explain select 1/0 from ce
