@@ -87,7 +87,9 @@ type builder struct {
 	rowFields map[*scalar.RowCtor][]column
 	// nullableRows are rows of relations on a side of an outer join that may be missing, and markers the columns that tell.
 	nullableRows map[*scalar.Case]*scalar.RowCtor
-	markers      map[opt.ColumnID]*relation
+	// renamedRows are the names that the statement gives to the columns of rows of relations, where they are not the relation's own.
+	renamedRows map[scalar.Expr][]string
+	markers     map[opt.ColumnID]*relation
 	// draft is the table that CREATE TABLE defines, and draftName its name.
 	draft     *catalog.Table
 	draftName Name
@@ -124,9 +126,9 @@ func (b *Binder) newBuilder(ctx context.Context, stmt *parse.Statement) *builder
 		for i := range bd.params {
 			t := types.Unknown
 			if i < len(b.ParamTypes) && b.ParamTypes[i] != nil {
-				if t = b.ParamTypes[i]; t.IsEnum() {
+				if t = b.ParamTypes[i]; t.IsEnum() || t.IsRow() {
 					// The type as it is now.
-					if now := bd.typeByID(t.OID()); now != nil {
+					if now := bd.typeByOID(t.OID()); now != nil {
 						t = now
 					}
 				}
@@ -228,9 +230,17 @@ func (b *builder) finish(q *opt.Query) *Query {
 	return res
 }
 
-// Expr binds a free-standing expression, such as an EXECUTE argument, a setting's value or an AS OF SYSTEM TIME. With
-// want not nil it is coerced as an assignment to that type.
-func (b *Binder) Expr(ctx context.Context, text string, want *types.T) (e scalar.Expr, err error) {
+// Argument binds an argument of EXECUTE: the value of parameter $number, which has a type.
+func (b *Binder) Argument(ctx context.Context, text string, want *types.T, number int) (scalar.Expr, error) {
+	return b.freeStanding(ctx, text, want, number)
+}
+
+// Expr binds a free-standing expression, such as a setting's value or an AS OF SYSTEM TIME. With want not nil it is coerced as an assignment to that type.
+func (b *Binder) Expr(ctx context.Context, text string, want *types.T) (scalar.Expr, error) {
+	return b.freeStanding(ctx, text, want, 0)
+}
+
+func (b *Binder) freeStanding(ctx context.Context, text string, want *types.T, number int) (e scalar.Expr, err error) {
 	defer guard(&err)
 	te, stmt, err := parse.ParseExpr(text)
 	if err != nil {
@@ -241,6 +251,10 @@ func (b *Binder) Expr(ctx context.Context, text string, want *types.T) (e scalar
 	e = bd.expr(c, te)
 	switch {
 	case want != nil:
+		if from := e.Type(); number > 0 && from.Kind != types.KindUnknown && !types.CanCast(from, want, types.CastAssignment) {
+			raise(bd.at(sqlstate.New(sqlstate.DatatypeMismatch, "parameter $%d of type %s cannot be coerced to the expected type %s", number, from.Name(), want.Name()).
+				WithHint("You will need to rewrite or cast the expression."), te))
+		}
 		e = bd.coerce(e, want, types.CastAssignment, te)
 	case e.Type().Kind == types.KindUnknown:
 		e = bd.coerce(e, types.Text, types.CastImplicit, te)

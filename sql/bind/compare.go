@@ -1,10 +1,13 @@
 package bind
 
 import (
+	"strings"
+
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree/treecmp"
 
 	"meridian/sql/opt"
+	"meridian/sql/parse"
 	"meridian/sql/scalar"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
@@ -79,11 +82,19 @@ func (b *builder) comparison(c *exprContext, n *tree.ComparisonExpr) scalar.Expr
 	case treecmp.IsDistinctFrom, treecmp.IsNotDistinctFrom:
 		if v, ok := n.Right.(*tree.DBool); ok { // IS [NOT] TRUE and FALSE
 			negate := n.Operator.Symbol == treecmp.IsDistinctFrom
-			word := "IS TRUE"
-			if !bool(*v) {
-				word = "IS FALSE"
+			word := "IS "
+			if negate {
+				word += "NOT "
 			}
+			word += strings.ToUpper(v.String())
 			return &scalar.IsBool{Arg: b.asBool(b.expr(c, n.Left), word, n.Left), Want: bool(*v), Negate: negate}
+		}
+		if parse.IsUnknownTruth(n.Right) { // IS [NOT] UNKNOWN
+			negate, word := n.Operator.Symbol == treecmp.IsDistinctFrom, "IS UNKNOWN"
+			if negate {
+				word = "IS NOT UNKNOWN"
+			}
+			return &scalar.IsNull{Arg: b.asBool(b.expr(c, n.Left), word, n.Left), Negate: negate}
 		}
 		if n.Right == tree.DNull {
 			return wholeNull(b.anyType(b.expr(c, n.Left), n.Left), n.Operator.Symbol == treecmp.IsDistinctFrom)
@@ -123,14 +134,34 @@ func (b *builder) operate(sym treecmp.ComparisonOperatorSymbol, l, r scalar.Expr
 func (b *builder) compare(op scalar.CmpOp, l, r scalar.Expr, at any) scalar.Expr {
 	lr, lok := l.(*scalar.RowCtor)
 	rr, rok := r.(*scalar.RowCtor)
-	if lok && rok {
+	if lok && rok && lr.T.Names == nil && rr.T.Names == nil {
 		return b.compareRows(op, lr, rr, at)
 	}
+	l, r = b.recordSide(l, r.Type(), at), b.recordSide(r, l.Type(), at)
 	lt, rt, err := b.Registry.ResolveCompare(op, l.Type(), r.Type())
 	if err != nil {
 		raise(b.locateOp(err, at))
 	}
 	return &scalar.Compare{Op: op, Left: b.coerce(l, lt, types.CastImplicit, at), Right: b.coerce(r, rt, types.CastImplicit, at)}
+}
+
+// recordSide gives the literals of a row constructor the types of the record with which it is compared.
+func (b *builder) recordSide(x scalar.Expr, other *types.T, at any) scalar.Expr {
+	row, ok := x.(*scalar.RowCtor)
+	if !ok || row.T.Names != nil || other.Kind != types.KindTuple || other.Names == nil {
+		return x
+	}
+	if len(other.Fields) != len(row.Elems) {
+		raise(b.locateOp(sqlstate.New(sqlstate.DatatypeMismatch, "cannot compare record types with different numbers of columns"), at))
+	}
+	out := &scalar.RowCtor{T: &types.T{Kind: types.KindTuple}}
+	for i, e := range row.Elems {
+		if e.Type().Kind == types.KindUnknown {
+			e = b.coerce(e, other.Fields[i].Bare(), types.CastImplicit, at)
+		}
+		out.Elems, out.T.Fields = append(out.Elems, e), append(out.T.Fields, e.Type())
+	}
+	return out
 }
 
 func (b *builder) compareRows(op scalar.CmpOp, l, r *scalar.RowCtor, at any) scalar.Expr {

@@ -218,6 +218,9 @@ func (b *builder) storable(column string, t *types.T, at any) {
 	case base.Kind == types.KindTuple && base.Row != "":
 		raise(sqlstate.New(sqlstate.FeatureNotSupported, "column \"%s\" can't have the type %s: rows are not stored in columns", column, t.Name()).
 			WithHint("Store the key of the row, or the row as jsonb."))
+	case base.Kind == types.KindXID8:
+		raise(sqlstate.New(sqlstate.FeatureNotSupported, "column \"%s\" can't have the type %s: numbers of transactions are not stored", column, t.Name()).
+			WithHint("Use bigint, and the number as text: pg_current_xact_id()::text::bigint."))
 	case base.Kind == types.KindTuple, base.Kind == types.KindUnknown, base.Kind == types.KindVoid, base.Kind == types.KindAny:
 		b.fail(sqlstate.InvalidTableDefinition, at, "column \"%s\" has pseudo-type %s", column, t.Name())
 	}

@@ -7,6 +7,7 @@ import (
 
 	"meridian/sql/catalog"
 	"meridian/sql/sqlstate"
+	"meridian/sql/types"
 )
 
 func (b *builder) createView(n *tree.CreateView) Statement {
@@ -47,6 +48,9 @@ func (b *builder) createView(n *tree.CreateView) Statement {
 			b.fail(sqlstate.DuplicateColumn, nil, "column \"%s\" specified more than once", name)
 		}
 		seen[name] = true
+		if base := c.t; base.Kind == types.KindXID8 || base.Kind == types.KindArray && base.Elem.Kind == types.KindXID8 {
+			b.storable(name, base, nil)
+		}
 		v.Columns = append(v.Columns, ColumnDef{Name: name, Type: c.t})
 	}
 	v.DependsOn, v.Keyed = b.text.relations(b.depends), b.text.keyed

@@ -2,6 +2,7 @@ package bind
 
 import (
 	"errors"
+	"fmt"
 	"go/constant"
 	"strings"
 
@@ -607,11 +608,47 @@ func (b *builder) cast(c *exprContext, n *tree.CastExpr) scalar.Expr {
 	}
 	x := b.expr(c, n.Expr)
 	from := x.Type()
+	if to.RowOID != 0 && from.Kind == types.KindTuple && from.RowOID == 0 {
+		return b.rowAs(n, x, to)
+	}
 	if from.Kind != types.KindUnknown && !types.CanCast(from, to, types.CastExplicit) {
 		raise(b.locateOp(sqlstate.New(sqlstate.CannotCoerce, "cannot cast type %s to %s", from.Name(), to.Name()), n))
 	}
 	// Literals such as '{1,2}'::int[] are read as the target type directly.
 	return b.coerce(x, to, types.CastExplicit, n.Expr)
+}
+
+// rowAs casts a record to the type of a relation's rows, field by field.
+func (b *builder) rowAs(n *tree.CastExpr, x scalar.Expr, to *types.T) scalar.Expr {
+	from := x.Type()
+	refuse := func(detail string) {
+		raise(b.locateOp(sqlstate.New(sqlstate.CannotCoerce, "cannot cast type record to %s", to.Name()).WithDetail("%s", detail), n))
+	}
+	switch {
+	case len(from.Fields) < len(to.Fields):
+		refuse("Input has too few columns.")
+	case len(from.Fields) > len(to.Fields):
+		refuse("Input has too many columns.")
+	}
+	for i, f := range from.Fields {
+		if f.Kind != types.KindUnknown && !types.CanCast(f, to.Fields[i], types.CastExplicit) {
+			refuse(fmt.Sprintf("Cannot cast type %s to %s in column %d.", f.Name(), to.Fields[i].Name(), i+1))
+		}
+	}
+	row, ok := x.(*scalar.RowCtor)
+	if !ok {
+		return b.coerce(x, to, types.CastExplicit, n.Expr)
+	}
+	out := &scalar.RowCtor{T: to, Elems: make([]scalar.Expr, len(row.Elems))}
+	written, _ := unparen(n.Expr).(*tree.Tuple)
+	for i, e := range row.Elems {
+		var at any = n.Expr
+		if written != nil && len(written.Exprs) == len(row.Elems) {
+			at = written.Exprs[i]
+		}
+		out.Elems[i] = b.coerce(e, to.Fields[i], types.CastExplicit, at)
+	}
+	return out
 }
 
 // choosing is the context of expressions of which not all are evaluated.
@@ -815,10 +852,13 @@ func (b *builder) fieldAccess(c *exprContext, n *tree.ColumnAccessExpr) scalar.E
 	if t.Kind != types.KindTuple {
 		b.fail(sqlstate.WrongObjectType, n.Expr, "column notation .%s applied to type %s, which is not a composite type", n.ColName, t.Name())
 	}
-	x := scalar.Field(row, string(n.ColName))
+	x := b.fieldNamed(row, string(n.ColName))
+	u, named := unparen(n.Expr).(*tree.UnresolvedName)
 	switch {
 	case x != nil:
 		return x
+	case named && b.fieldsOf(row) != nil:
+		b.fail(sqlstate.UndefinedColumn, n.Expr, "column %s.%s does not exist", u.Parts[0], n.ColName)
 	case t.Row != "":
 		b.fail(sqlstate.UndefinedColumn, n.Expr, "column \"%s\" not found in data type %s", n.ColName, t.Row)
 	case len(t.Names) > 0:
@@ -826,6 +866,27 @@ func (b *builder) fieldAccess(c *exprContext, n *tree.ColumnAccessExpr) scalar.E
 	}
 	b.fail(sqlstate.UndefinedColumn, n.Expr, "could not identify column \"%s\" in record data type", n.ColName)
 	return nil
+}
+
+// fieldNamed is the field of a row by the name that the statement has for it; nil if there is none.
+func (b *builder) fieldNamed(row scalar.Expr, name string) scalar.Expr {
+	t := row.Type()
+	if t.Kind != types.KindTuple {
+		return nil
+	}
+	if names := b.renamedRows[row]; names != nil {
+		renamed := *t
+		renamed.Names = names
+		t = &renamed
+	}
+	if r, ok := row.(*scalar.RowCtor); ok && t.Names == nil { // whose fields are f1, f2 and so on
+		for i := range r.Elems {
+			if name == "f"+itoa(i+1) {
+				return r.Elems[i]
+			}
+		}
+	}
+	return scalar.FieldNamed(row, t, name)
 }
 
 // callArgs binds the arguments of a call; t.* among them is the row of t.

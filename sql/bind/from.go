@@ -172,7 +172,7 @@ func (b *builder) alias(p *part, as tree.AliasClause) {
 	name := string(as.Alias)
 	r := &relation{alias: name, joined: len(p.rels) > 1}
 	if len(p.rels) == 1 {
-		r.table, r.single = p.rels[0].table, p.rels[0].single
+		r.table, r.row, r.single = p.rels[0].table, p.rels[0].row, p.rels[0].single
 	}
 	visible := 0
 	cols := make([]column, 0, len(p.cols))
@@ -216,7 +216,7 @@ func (b *builder) namedTable(n *tree.TableName, at *tree.AliasedTableExpr, sc *s
 	t := b.table(n)
 	b.text.resolved(n, t)
 	b.need(t, catalog.Select)
-	r := &relation{alias: t.Name, table: t, bare: t}
+	r := &relation{alias: t.Name, table: t, bare: t, row: t}
 	alias := t.Name
 	if at != nil && at.As.Alias != "" {
 		alias = string(at.As.Alias)

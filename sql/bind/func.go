@@ -149,6 +149,10 @@ func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 				return b.coerce(args[0], t, types.CastExplicit, n)
 			}
 		}
+		// Or the field of a row.
+		if x := b.fieldNamed(args[0], name); x != nil {
+			return x
+		}
 	}
 	return b.call(name, args, n)
 }

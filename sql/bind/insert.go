@@ -326,7 +326,7 @@ func (b *builder) generated(t *catalog.Table, ins *opt.Insert, f *inference) {
 
 // sourceScope is a scope in which the values to be inserted are a row of the table; columns that are not written are NULL.
 func (b *builder) sourceScope(t *catalog.Table, source []opt.ColumnID, alias string) *scope {
-	r := &relation{alias: alias}
+	r := &relation{alias: alias, row: t}
 	s := &scope{level: &level{}, rels: []*relation{r}}
 	for i := range t.Columns {
 		c := &t.Columns[i]
@@ -387,7 +387,7 @@ func (b *builder) onConflict(oc *tree.OnConflict, ins *opt.Insert, t *catalog.Ta
 
 // newScope is a scope in which the given identities are a row of the table.
 func newScope(t *catalog.Table, ids []opt.ColumnID, alias string) *scope {
-	r := &relation{alias: alias, table: t}
+	r := &relation{alias: alias, table: t, row: t}
 	s := &scope{level: &level{}, rels: []*relation{r}}
 	for i := range t.Columns {
 		if c := &t.Columns[i]; c.State == catalog.Public {

@@ -50,7 +50,7 @@ func (b *builder) target(t tree.TableExpr, verb string) (*catalog.Table, string,
 
 // targetRelation is the table that a statement changes.
 func targetRelation(t *catalog.Table, alias string) *relation {
-	r := &relation{alias: alias, table: t, target: t}
+	r := &relation{alias: alias, table: t, row: t, target: t}
 	if alias == t.Name {
 		r.bare = t
 	}

@@ -89,6 +89,9 @@ func isStar(e tree.Expr) bool {
 func (b *builder) figureName(e tree.Expr) (string, int) {
 	switch n := e.(type) {
 	case *tree.UnresolvedName:
+		if n.Star && n.NumParts > 1 {
+			return n.Parts[1], 2
+		}
 		return n.Parts[0], 2
 	case *tree.FuncExpr:
 		name := functionName(n)
@@ -105,6 +108,9 @@ func (b *builder) figureName(e tree.Expr) (string, int) {
 	case *tree.ParenExpr:
 		return b.figureName(n.Expr)
 	case *tree.CastExpr:
+		if _, ok := unparen(n.Expr).(*tree.Tuple); ok {
+			return "row", 2
+		}
 		name, strength := b.figureName(n.Expr)
 		if strength > 1 {
 			return name, strength

@@ -35,6 +35,8 @@ type relation struct {
 	// join has none: its row is made of the columns, as PostgreSQL makes it.
 	outer  *outerSide
 	joined bool
+	// row is the relation that has the type of the row; nil: the row is a record.
+	row *catalog.Table
 	// target is the table if the statement changes it: reading it needs a right of its own.
 	target *catalog.Table
 }
@@ -234,6 +236,19 @@ func (b *builder) wholeRow(s, sc *scope, r *relation) scalar.Expr {
 	if len(row.Elems) == 1 && r.single {
 		return row.Elems[0]
 	}
+	if r.row != nil && r.row.Kind != catalog.KindSequence {
+		// The fields have the relation's names for the columns, whatever the statement calls them.
+		if t := b.rowOf(r.row); len(t.Fields) == len(row.Elems) {
+			if !slices.Equal(t.Names, row.T.Names) {
+				if b.renamedRows == nil {
+					b.renamedRows = map[scalar.Expr][]string{}
+				}
+				b.renamedRows[row] = row.T.Names
+			}
+			t.Fields = row.T.Fields
+			row.T = t
+		}
+	}
 	if r.outer == nil || r.joined {
 		return row
 	}
@@ -246,6 +261,9 @@ func (b *builder) wholeRow(s, sc *scope, r *relation) scalar.Expr {
 		b.nullableRows = map[*scalar.Case]*scalar.RowCtor{}
 	}
 	b.nullableRows[x] = row
+	if names := b.renamedRows[row]; names != nil {
+		b.renamedRows[x] = names
+	}
 	return x
 }
 

@@ -396,6 +396,12 @@ func (b *builder) selectExpr(c *exprContext, e *tree.SelectExpr, items []item, c
 		if t.Kind != types.KindTuple {
 			b.fail(sqlstate.WrongObjectType, n.Expr, "type %s is not composite", t.Name())
 		}
+		if r, ok := row.(*scalar.RowCtor); ok && t.Names == nil && scalar.VolatilityOf(r) != scalar.Volatile {
+			for i, x := range r.Elems {
+				items = append(items, item{name: "f" + itoa(i+1), expr: x, node: e.Expr})
+			}
+			return items
+		}
 		if len(t.Names) == 0 {
 			b.fail(sqlstate.UndefinedObject, n.Expr, "record type has not been registered")
 		}

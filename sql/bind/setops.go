@@ -111,7 +111,7 @@ func (b *builder) union(u *tree.UnionClause, sc *scope) output {
 		lt, rt := l.cols[i].t, r.cols[i].t
 		t := types.Common(lt, rt)
 		if t == nil {
-			if lt.Kind == types.KindEnum && rt.Kind == types.KindEnum {
+			if lt.Category() == rt.Category() { // and there is no cast
 				b.fail(sqlstate.CannotCoerce, targetExpr(u.Right, i), "%s could not convert type %s to %s", name, rt.Name(), lt.Name())
 			}
 			b.fail(sqlstate.DatatypeMismatch, targetExpr(u.Right, i), "%s types %s and %s cannot be matched", name, lt.Name(), rt.Name())

@@ -480,6 +480,11 @@ func (p *placer) operatorToken(node any) int {
 		}
 	case *tree.CastExpr:
 		if n.SyntaxMode == tree.CastShort {
+			if inner, ok := n.Expr.(*tree.CastExpr); ok && inner.SyntaxMode == tree.CastShort { // the end of its type is not known
+				if i := p.operatorToken(inner); i >= 0 {
+					return p.Next(i+1, "::")
+				}
+			}
 			if last := p.end(n.Expr); last >= 0 {
 				return p.Next(last+1, "::")
 			}

@@ -70,7 +70,7 @@ func (b *builder) subquery(c *exprContext, s *tree.Subquery, kind scalar.Subquer
 func (b *builder) anySubquery(c *exprContext, n *tree.ComparisonExpr, s *tree.Subquery, kind scalar.SubqueryKind, op treecmp.ComparisonOperatorSymbol) scalar.Expr {
 	arg := b.expr(c, n.Left)
 	out, outer := b.bindSubquery(c, s)
-	if row, ok := arg.(*scalar.RowCtor); ok {
+	if row, ok := arg.(*scalar.RowCtor); ok && row.T.Names == nil {
 		return b.anyRow(row, out, outer, kind, op, n)
 	}
 	if len(out.cols) != 1 {

@@ -69,7 +69,7 @@ func (b *builder) typeRef(ref tree.ResolvableTypeReference) *types.T {
 		if t, ok := types.FromOID(uint32(r.OID)); ok {
 			return t
 		}
-		if t := b.typeByID(uint32(r.OID)); t != nil {
+		if t := b.typeByOID(uint32(r.OID)); t != nil {
 			return t
 		}
 	}
@@ -115,24 +115,74 @@ func (b *builder) rowType(r *tree.UnresolvedObjectName) *types.T {
 		return nil
 	}
 	t := b.lookupTable("", r.Parts[1], r.Parts[0])
-	if t == nil {
+	if t == nil && r.NumParts == 1 && r.Parts[0] != "" && r.Parts[0][0] == '_' {
+		if t = b.lookupTable("", "", r.Parts[0][1:]); t != nil && t.RowArrayOID() != 0 && t.Kind != catalog.KindSequence {
+			b.uses(t)
+			b.text.rowType(t)
+			return types.ArrayOf(b.rowOf(t))
+		}
+		return nil
+	}
+	if t == nil || t.Kind == catalog.KindSequence {
 		return nil
 	}
 	b.uses(t)
-	out := &types.T{Kind: types.KindTuple, Row: t.Name}
-	for i := range t.Columns {
-		if col := &t.Columns[i]; col.State == catalog.Public && !col.Hidden {
-			out.Fields = append(out.Fields, col.Type)
-			out.Names = append(out.Names, col.Name)
+	b.text.rowType(t)
+	return b.rowOf(t)
+}
+
+// rowOf is the type of a relation's rows.
+func (b *builder) rowOf(t *catalog.Table) *types.T {
+	return t.RowType(b.shownName(t))
+}
+
+// typeByOID finds a type that has been made by a statement, the row type of a relation among them; nil if there is none.
+func (b *builder) typeByOID(oid uint32) *types.T {
+	if t := b.typeByID(oid); t != nil {
+		return t
+	}
+	return b.rowByOID(oid)
+}
+
+// rowByOID is the type of a relation's rows by its OID, or that of the arrays of them; nil if there is none. The statement depends on it.
+func (b *builder) rowByOID(oid uint32) *types.T {
+	t, err := b.View.TableByID(b.ctx, catalog.RowTypeOf(oid))
+	if check(err); t == nil || t.Kind == catalog.KindSequence {
+		return nil
+	}
+	b.uses(t)
+	b.text.rowType(t)
+	if oid == t.RowArrayOID() {
+		return types.ArrayOf(b.rowOf(t))
+	}
+	return b.rowOf(t)
+}
+
+// shownName is the name of a relation in messages, with its schema if its name alone does not find it.
+func (b *builder) shownName(t *catalog.Table) string {
+	name := parse.QuoteIdent(t.Name)
+	v, ok := b.View.(interface {
+		PeekBare(name string) *catalog.Table
+		PeekSchema(id catalog.ID) *catalog.Schema
+	})
+	if !ok {
+		return name
+	}
+	if got := v.PeekBare(t.Name); got == nil || got.ID != t.ID {
+		if t.Schema == catalog.InformationSchemaID {
+			return "information_schema." + name
+		}
+		if s := v.PeekSchema(t.Schema); s != nil {
+			return parse.QuoteIdent(s.Name) + "." + name
 		}
 	}
-	return out
+	return name
 }
 
 // domainTypes has the names of PostgreSQL's types that are represented by another type here.
 func domainTypes(name string) (*types.T, bool) {
 	switch name {
-	case "cstring", "sql_identifier", "character_data", "yes_or_no", "pg_node_tree", "xid8", "pg_lsn":
+	case "cstring", "sql_identifier", "character_data", "yes_or_no", "pg_node_tree", "pg_lsn":
 		return types.Text, true
 	case "cardinal_number", "cid":
 		return types.Int4, true

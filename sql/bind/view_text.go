@@ -27,6 +27,7 @@ type viewText struct {
 	objects  map[*tree.StrVal]catalog.ID // literals that are relations
 	regs     map[*tree.StrVal]bool       // literals that the text casts to regclass
 	keyed    []catalog.ID                // relations by whose primary key the query groups
+	typed    []catalog.ID                // relations whose rows' type the query names
 }
 
 func newViewText() *viewText {
@@ -90,6 +91,13 @@ func (v *viewText) object(k *scalar.Const, t *catalog.Table) {
 	}
 }
 
+// rowType notes that the query names the type of a relation's rows.
+func (v *viewText) rowType(t *catalog.Table) {
+	if v != nil && t.Kind != catalog.KindVirtual {
+		v.typed = append(v.typed, t.ID)
+	}
+}
+
 // groups notes that the query relies on the primary key of a relation.
 func (v *viewText) groups(t *catalog.Table) {
 	if v != nil && !slices.Contains(v.keyed, t.ID) {
@@ -106,6 +114,9 @@ func (v *viewText) relations(depends []opt.Dependency) (named []catalog.ID) {
 		}
 	}
 	for _, id := range v.objects {
+		ids[id] = true
+	}
+	for _, id := range v.typed {
 		ids[id] = true
 	}
 	for _, d := range depends {

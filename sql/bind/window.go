@@ -116,7 +116,7 @@ func (b *builder) windowCall(c *exprContext, n *tree.FuncExpr, name string) scal
 		b.comparable(w.order[len(w.order)-1].Expr.Type(), true, o.Expr)
 	}
 	if frame != nil {
-		w.item.Frame = b.windowFrame(&oc, frame, n)
+		w.item.Frame = b.windowFrame(&oc, frame, w.order, n)
 	}
 	id := b.meta.Add(opt.ColumnMeta{Name: name, Type: item.T})
 	w.item.Col = id
@@ -191,8 +191,9 @@ func (b *builder) windowArgs(c *exprContext, n *tree.FuncExpr, name string, t *t
 		args[1] = b.coerce(args[1], types.Int4, types.CastImplicit, n)
 	}
 	if t == nil {
-		args[0] = b.known(args[0], n)
-		t = args[0].Type()
+		if t = args[0].Type(); t.Kind == types.KindUnknown {
+			b.fail(sqlstate.DatatypeMismatch, nil, "could not determine polymorphic type because input has type unknown")
+		}
 	}
 	return args, t
 }
@@ -212,7 +213,46 @@ func (b *builder) checkOffset(off scalar.Expr, mode treewindow.WindowFrameMode, 
 	})
 }
 
-func (b *builder) windowFrame(c *exprContext, f *tree.WindowFrame, at any) *opt.WindowFrame {
+// rangeOffset gives the offset of a RANGE frame the type that is added to the values of a column.
+func (b *builder) rangeOffset(off scalar.Expr, t *types.T, at any) scalar.Expr {
+	from, to := off.Type(), types.IntervalType
+	ok := from.Kind == types.KindUnknown
+	switch t.Kind {
+	case types.KindInt2, types.KindInt4, types.KindInt8:
+		if to = types.Int8; ok {
+			to = t
+		}
+		ok = ok || from.IsInteger()
+	case types.KindFloat4, types.KindFloat8:
+		to = types.Float8
+	case types.KindDecimal:
+		to = types.Decimal
+	case types.KindDate, types.KindTime, types.KindTimeTZ, types.KindTimestamp, types.KindTimestampTZ, types.KindInterval:
+	default:
+		shown := t.Name() // or the type whose operators t uses
+		switch t.Kind {
+		case types.KindVarChar:
+			shown = "text"
+		case types.KindCIDR:
+			shown = "inet"
+		case types.KindArray:
+			shown = "anyarray"
+		case types.KindEnum:
+			shown = "anyenum"
+		}
+		b.fail(sqlstate.FeatureNotSupported, at, "RANGE with offset PRECEDING/FOLLOWING is not supported for column type %s", shown)
+	}
+	if to != types.Int8 && !t.IsInteger() {
+		ok = ok || types.CanCast(from, to, types.CastImplicit)
+	}
+	if !ok {
+		raise(b.at(sqlstate.New(sqlstate.FeatureNotSupported, "RANGE with offset PRECEDING/FOLLOWING is not supported for column type %s and offset type %s", t.Name(), from.Name()).
+			WithHint("Cast the offset value to an appropriate type."), at))
+	}
+	return b.coerce(off, to, types.CastImplicit, at)
+}
+
+func (b *builder) windowFrame(c *exprContext, f *tree.WindowFrame, order []scalar.AggOrder, at any) *opt.WindowFrame {
 	if f.Mode == treewindow.GROUPS {
 		b.fail(sqlstate.FeatureNotSupported, at, "GROUPS frames are not supported")
 	}
@@ -225,8 +265,13 @@ func (b *builder) windowFrame(c *exprContext, f *tree.WindowFrame, at any) *opt.
 		if w.OffsetExpr != nil {
 			off = b.expr(c, w.OffsetExpr)
 			b.checkOffset(off, f.Mode, w.OffsetExpr)
-			if fr.Rows || off.Type().Kind == types.KindUnknown {
+			switch {
+			case fr.Rows:
 				off = b.coerce(off, types.Int8, types.CastImplicit, w.OffsetExpr)
+			case len(order) != 1:
+				b.fail(sqlstate.WindowingError, nil, "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column")
+			default:
+				off = b.rangeOffset(off, order[0].Expr.Type(), w.OffsetExpr)
 			}
 		}
 		switch w.BoundType {

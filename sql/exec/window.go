@@ -449,7 +449,7 @@ func (p *partition) frames() (func(i int) (from, to int, err error), error) {
 	}, nil
 }
 
-// rangeBound finds the end of a RANGE frame with an offset, for numbers.
+// rangeBound finds the end of a RANGE frame with an offset.
 func (p *partition) rangeBound(i int, b opt.FrameBound, off types.Datum, end bool) (int, error) {
 	k := p.w.order[0]
 	cur := p.rows[i][k.slot]
@@ -459,54 +459,9 @@ func (p *partition) rangeBound(i int, b opt.FrameBound, off types.Datum, end boo
 		}
 		return p.peer[i], nil
 	}
-	var limit types.Datum
-	beyond, all := 0, false // the limit is above or below all numbers; all numbers are within it
-	back := b == opt.OffsetPreceding != k.desc
-	switch {
-	case cur.Phys() == types.PhysInt && off.Phys() == types.PhysInt:
-		d := off.Int()
-		if back {
-			d = -d
-		}
-		sum := cur.Int() + d
-		switch {
-		case d > 0 && sum < cur.Int():
-			beyond = 1
-		case d < 0 && sum > cur.Int():
-			beyond = -1
-		}
-		limit = types.NewInt(sum)
-	case cur.Phys() == types.PhysFloat && (off.Phys() == types.PhysFloat || off.Phys() == types.PhysInt):
-		f := off.Float()
-		if off.Phys() == types.PhysInt {
-			f = float64(off.Int())
-		}
-		if f < 0 || f != f {
-			return 0, sqlstate.New("22013", "invalid preceding or following size in window function")
-		}
-		if back {
-			f = -f
-		}
-		limit = types.NewFloat(cur.Float() + f)
-		// Between infinity and minus infinity every number is within infinity, as in PostgreSQL.
-		all = cur.Float() == cur.Float() && limit.Float() != limit.Float()
-	default:
-		return 0, sqlstate.New(sqlstate.FeatureNotSupported, "RANGE with offset PRECEDING/FOLLOWING is not supported for column type %s and offset type", k.t)
-	}
-	cmp := func(d types.Datum) int {
-		c := -beyond
-		switch {
-		case all && d.Float() == d.Float():
-			return 0
-		case all:
-			c = 1 // NaN is above all
-		case beyond == 0:
-			c = k.t.Compare(d, limit)
-		}
-		if k.desc {
-			c = -c
-		}
-		return c
+	limit, err := scalar.NewFrameLimit(&p.it.r.sctx, k.t, cur, off, b == opt.OffsetPreceding != k.desc)
+	if err != nil {
+		return 0, err
 	}
 	n := len(p.rows)
 	at := 0
@@ -521,7 +476,14 @@ func (p *partition) rangeBound(i int, b opt.FrameBound, off types.Datum, end boo
 			}
 			break
 		}
-		if c := cmp(d); c > 0 || c == 0 && !end {
+		c, err := limit.Compare(d)
+		if err != nil {
+			return 0, err
+		}
+		if k.desc {
+			c = -c
+		}
+		if c > 0 || c == 0 && !end {
 			break
 		}
 	}

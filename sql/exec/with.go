@@ -414,7 +414,7 @@ func (b *builder) subquery(q *scalar.Subquery) error {
 				s.ltype, s.rtype = lc.T, rc.T
 				s.hashed = c.Op == want && (!s.correlated || q.Repeats)
 				s.ends = c.Op != want // = ANY and <> ALL are about each value
-			} else if lok && rok && lc.ID == q.LeftID && rc.ID == q.Col && c.Op == want && hashableRows(lc.T, rc.T) {
+			} else if lok && rok && lc.ID == q.LeftID && rc.ID == q.Col && c.Op == want && !scalar.ComparesRecords(c) && hashableRows(lc.T, rc.T) {
 				s.ltype, s.rtype, s.rows = lc.T, rc.T, q.Repeats
 			}
 		}

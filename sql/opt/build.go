@@ -320,11 +320,8 @@ func (o *optimizer) scalars(es []scalar.Expr) []scalar.Expr { return replaced(es
 func (o *optimizer) conditions(es []scalar.Expr) []scalar.Expr {
 	never := false
 	return replaced(es, func(e scalar.Expr) scalar.Expr {
-		if k, ok := e.(*scalar.Const); ok && !k.Value.IsNull() && !k.Value.Bool() {
-			never = true
-		}
-		if !never {
-			o.check(e)
+		if !never && o.failed == nil {
+			never, o.failed = scalar.FoldCondition(e)
 		}
 		return o.embed(e)
 	})

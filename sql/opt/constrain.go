@@ -443,6 +443,9 @@ func matchColumn(e scalar.Expr, id ColumnID, t *types.T, cols *colSet) (columnVa
 		return !x.intersects(cols)
 	}
 	var v columnValues
+	if n, ok := e.(*scalar.IsNull); !keyOrdered(t) && (!ok || n.Negate || !is(n.Arg)) {
+		return v, false
+	}
 	switch e := e.(type) {
 	case *scalar.Column:
 		if e.ID == id {

@@ -133,7 +133,7 @@ func fieldwise(cond scalar.Expr, g *group, kind scalar.SubqueryKind) (on []scala
 		return nil, nil, false
 	}
 	right, ok := p.Items[0].Expr.(*scalar.RowCtor)
-	if !ok || len(right.Elems) != len(left.Elems) || hasSubquery(right) {
+	if !ok || len(right.Elems) != len(left.Elems) || hasSubquery(right) || scalar.ComparesRecords(c) {
 		return nil, nil, false
 	}
 	for i := range left.Elems {

@@ -52,7 +52,7 @@ func Optimize(q *Query, env Env) (p *Plan, err error) {
 	o := &optimizer{meta: &meta, env: &env}
 	root, order := o.build(q.Root)
 	if o.failed != nil {
-		return nil, o.failed
+		return nil, &ConstantError{o.failed}
 	}
 	var needed colSet
 	for _, c := range q.Output {
@@ -68,6 +68,14 @@ func Optimize(q *Query, env Env) (p *Plan, err error) {
 	best := o.finish(root, needed, required{order: order})
 	return &Plan{Meta: o.meta, Root: best, Output: q.Output, Tag: q.Tag, ReadOnly: !o.writes}, nil
 }
+
+// ConstantError is the error of a constant part of a statement, which PostgreSQL's planner evaluates: the statement itself is right.
+type ConstantError struct{ Err error }
+
+func (e *ConstantError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error of the part.
+func (e *ConstantError) Unwrap() error { return e.Err }
 
 // bailout carries an error through the optimizer's calls to Optimize.
 type bailout struct{ err error }

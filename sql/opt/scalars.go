@@ -195,6 +195,19 @@ func (o *optimizer) planBounds(bs []Bound) []Bound {
 	return out
 }
 
+// keyOrdered says that keys of a type are in the order of its values, and equal for equal values. A key of a jsonb is its text: {"b": 1} comes before {"a": 1, "b": 1} as a value
+// and after it as a text, and 1 and 1.0 are one value. A key of an array has those of its elements, and equal intervals have several.
+func keyOrdered(t *types.T) bool {
+	if t.Kind == types.KindArray && t.Elem != nil {
+		return t.Elem.Kind != types.KindJSONB && t.Elem.Kind != types.KindInterval
+	}
+	return t.Kind != types.KindJSONB
+}
+
+// manyKeys says that equal values of a type may have several keys, which are next to each other: so the columns behind are not in order where the
+// values are equal.
+func manyKeys(t *types.T) bool { return t.Kind == types.KindInterval }
+
 // hashable says that equal values of two types have equal hash keys.
 func hashable(a, b types.Kind, same bool) bool {
 	switch a {

@@ -144,10 +144,13 @@ func (a *access) index(ix *catalog.Index, c constraint) {
 	order := make([]OrderColumn, 0, len(keys))
 	for _, k := range keys {
 		ord := t.Ordinal(k.Column)
-		if ord < 0 || a.scan.Cols[ord] == 0 {
+		if ord < 0 || a.scan.Cols[ord] == 0 || !keyOrdered(t.Columns[ord].Type) {
 			break
 		}
 		order = append(order, OrderColumn{Col: a.scan.Cols[ord], Desc: k.Desc, NullsFirst: k.Desc})
+		if manyKeys(t.Columns[ord].Type) {
+			break
+		}
 	}
 	reverse := false
 	if len(s.req.order) > 0 && o.matchOrder(s.g, order, s.req.order) < len(s.req.order) {
@@ -353,10 +356,13 @@ func (o *optimizer) naturalOrders(g *group) [][]OrderColumn {
 			var order []OrderColumn
 			for _, k := range indexColumns(r.Table, ix) {
 				ord := r.Table.Ordinal(k.Column)
-				if ord < 0 || r.Cols[ord] == 0 {
+				if ord < 0 || r.Cols[ord] == 0 || !keyOrdered(r.Table.Columns[ord].Type) {
 					break
 				}
 				order = append(order, OrderColumn{Col: r.Cols[ord], Desc: k.Desc, NullsFirst: k.Desc})
+				if manyKeys(r.Table.Columns[ord].Type) {
+					break
+				}
 			}
 			out = append(out, order)
 		}

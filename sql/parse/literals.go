@@ -21,8 +21,9 @@ type Literal struct {
 // Parameterize replaces constants of a single SELECT, INSERT, UPDATE or DELETE by parameters, so that texts that
 // differ in them only can share a plan: clients of the simple protocol write their values into the text. It touches
 // only constants whose type and meaning do not depend on being constant: integers of four bytes and strings that
-// follow a comparison, integers that are added or subtracted, and both in a list of VALUES. It reports false if the
-// text has no such constants, has parameters already, or is another kind of statement.
+// follow a comparison, integers that are added or subtracted, and both in a list of VALUES. The other operand has a name in it:
+// an expression of constants only is evaluated once, and decides whether what follows in AND or OR is (scalar.FoldError). It reports
+// false if the text has no such constants, has parameters already, or is another kind of statement.
 //
 // The returned literals are valid until the next call.
 func (p *Parser) Parameterize(sql string) (text string, lits []Literal, ok bool) {
@@ -95,8 +96,8 @@ func (p *Parser) Parameterize(sql string) (text string, lits []Literal, ok bool)
 		}
 		prev := toks[from-1]
 		switch {
-		case prev.Kind == Op && isComparison(prev.Text(sql)):
-		case prev.Kind == Op && t.Kind == Number && isSign(prev, sql) && from > 1 && !signIsUnary(toks[from-2], sql):
+		case prev.Kind == Op && isComparison(prev.Text(sql)) && varies(toks[:from-1], sql):
+		case prev.Kind == Op && t.Kind == Number && isSign(prev, sql) && from > 1 && !signIsUnary(toks[from-2], sql) && varies(toks[:from-1], sql):
 		case values == 1 && depth == 1 && prev.Kind == Punct && (sql[prev.Pos] == '(' || sql[prev.Pos] == ','):
 		default:
 			continue
@@ -122,6 +123,54 @@ func (p *Parser) Parameterize(sql string) (text string, lits []Literal, ok bool)
 
 func startsChange(sql string, t Token) bool {
 	return isWord(t, sql, "select") || isWord(t, sql, "update") || isWord(t, sql, "insert") || isWord(t, sql, "delete")
+}
+
+// varies reports whether the operand at the end of the tokens may depend on a row: it has a name that is no function's, type's or keyword's.
+func varies(toks []Token, sql string) bool {
+	depth := 0
+	for i := len(toks) - 1; i >= 0; i-- {
+		t := toks[i]
+		switch t.Kind {
+		case Quoted:
+			return true
+		case Op:
+			op := t.Text(sql)
+			if depth == 0 && isComparison(op) {
+				return false
+			}
+			if op == "*" && i > 0 && isPunct(toks[i-1], sql, "(") { // count(*)
+				return true
+			}
+		case Punct:
+			switch sql[t.Pos] {
+			case ')', ']':
+				depth++
+			case '(', '[':
+				if depth--; depth < 0 {
+					return false
+				}
+			case ',':
+				if depth == 0 {
+					return false
+				}
+			}
+		case Word:
+			switch strings.ToLower(t.Text(sql)) {
+			case "select", "where", "and", "or", "on", "having", "returning", "set", "values", "limit", "offset", "by", "from", "using", "when", "then", "else", "not", "distinct", "all", "for", "in", "between", "like", "ilike", "as":
+				if depth == 0 {
+					return false
+				}
+			case "true", "false", "null", "case", "end", "is", "precision", "varying", "with", "without", "time", "zone", "cast", "array", "row":
+			default:
+				typed := i > 0 && toks[i-1].Text(sql) == "::" || i+1 < len(toks) && toks[i+1].Kind == String
+				called := i+1 < len(toks) && isPunct(toks[i+1], sql, "(")
+				if !typed && !called {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 func isSign(t Token, sql string) bool {

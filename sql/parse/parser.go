@@ -62,6 +62,8 @@ type Statement struct {
 	Unknown, UnknownPrefix string
 	// Truncated are identifiers that were too long, as they were written (MaxIdentifier).
 	Truncated []string
+	// Reduced are precisions of types of time that are more than six digits.
+	Reduced []Reduction
 
 	// grammar is the text for the grammar library, and edits are its differences from the source.
 	grammar string

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
+
 	"meridian/sql/sqlstate"
 )
 
@@ -100,6 +102,18 @@ func rewrite(s *Statement, toks []Token, stored bool) ([]edit, error) {
 			i++
 			continue
 		}
+		if isWord(t, r.src, "is") { // the grammar makes the same of IS UNKNOWN and IS NULL, but for the type of the operand
+			switch {
+			case r.is(i+1, "unknown") && !r.is(i+2, "is"): // which does not follow DISTINCT FROM
+				r.replace(i, i+2, "IS NOT DISTINCT FROM "+unknownTruth)
+				i++
+				continue
+			case r.is(i+1, "not") && r.is(i+2, "unknown") && !r.is(i+3, "is"):
+				r.replace(i, i+3, "IS DISTINCT FROM "+unknownTruth)
+				i += 2
+				continue
+			}
+		}
 		if text := r.keywords[i]; text != "" {
 			r.replace(i, i+1, text)
 			continue
@@ -111,6 +125,13 @@ func rewrite(s *Statement, toks []Token, stored bool) ([]edit, error) {
 			if name, whole := identText(t, r.src), wholeIdent(t, r.src); name != whole {
 				r.s.Truncated = append(r.s.Truncated, whole)
 				r.replace(i, i+1, `"`+strings.ReplaceAll(name, `"`, `""`)+`"`)
+				continue
+			}
+		}
+		if t.Kind == Number {
+			if n, ok := reduction(r.src, toks, i); ok {
+				r.s.Reduced = append(r.s.Reduced, n)
+				r.replace(i, i+1, "6")
 				continue
 			}
 		}
@@ -697,4 +718,17 @@ func checkCollation(src string, t Token) error {
 		return sqlstate.New(sqlstate.UndefinedObject, "collation \"%s\" for encoding \"UTF8\" does not exist", name).At(CharPos(src, int(t.Pos)))
 	}
 	return nil
+}
+
+// unknownTruth is written for UNKNOWN in IS UNKNOWN.
+const unknownTruth = "NULL::pg_catalog.bool"
+
+// IsUnknownTruth reports whether an operand is what is written for UNKNOWN in IS UNKNOWN.
+func IsUnknownTruth(e tree.Expr) bool {
+	c, ok := e.(*tree.CastExpr)
+	if !ok || c.Expr != tree.DNull {
+		return false
+	}
+	n, ok := c.Type.(*tree.UnresolvedObjectName)
+	return ok && n.NumParts == 2 && n.Parts[0] == "bool" && n.Parts[1] == "pg_catalog"
 }

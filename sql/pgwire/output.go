@@ -259,7 +259,7 @@ func (o *output) Parameter(name, value string) {
 // Notice implements session.Results.
 func (o *output) Notice(n *sqlstate.Error) {
 	severity := "NOTICE"
-	if len(n.Code) == 5 && (n.Code[:2] == "01" || n.Code[:2] == "25" || n.Code == sqlstate.InvalidGrantOperation) {
+	if len(n.Code) == 5 && (n.Code[:2] == "01" || n.Code[:2] == "25" || n.Code == sqlstate.InvalidGrantOperation || n.Code == sqlstate.InvalidParameterValue) {
 		severity = "WARNING"
 	}
 	if o.shows != nil && !o.shows(severity) {

@@ -486,7 +486,7 @@ func addAggregates(r *Registry) {
 	r.agg("avg(float8) float8", func() Accumulator { return &sumFloat{avg: true} })
 	r.agg("avg(interval) interval", func() Accumulator { return &sumOf{add: addIntervals, mean: meanInterval} })
 	for _, t := range []string{"int2", "int4", "int8", "oid", "float4", "float8", "numeric", "text", "bpchar", "date",
-		"time", "timetz", "timestamp", "timestamptz", "interval"} {
+		"time", "timetz", "timestamp", "timestamptz", "interval", "xid8"} {
 		st := sigType(t)
 		r.agg("min("+t+") "+t, func() Accumulator { return &extreme{sign: -1, compare: st.Compare} })
 		r.agg("max("+t+") "+t, func() Accumulator { return &extreme{sign: 1, compare: st.Compare} })

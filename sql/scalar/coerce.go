@@ -134,8 +134,8 @@ func newCall(res Resolution, args []Expr) (*Call, error) {
 
 // NewCompare resolves a comparison and coerces its sides. Row values are compared field by field.
 func (r *Registry) NewCompare(op CmpOp, left, right Expr) (*Compare, error) {
-	if l, ok := left.(*RowCtor); ok {
-		if rr, ok := right.(*RowCtor); ok {
+	if l, ok := left.(*RowCtor); ok && l.T.Names == nil {
+		if rr, ok := right.(*RowCtor); ok && rr.T.Names == nil {
 			if len(l.Elems) != len(rr.Elems) {
 				return nil, sqlstate.New(sqlstate.SyntaxError, "unequal number of entries in row expressions")
 			}
@@ -204,7 +204,10 @@ func CommonType(what string, es []Expr) ([]Expr, *types.T, error) {
 	if t == nil {
 		i, j := unmatched(ts)
 		a, b := ts[i], ts[j]
-		if a.Kind == types.KindEnum && b.Kind == types.KindEnum {
+		if a.Category() == b.Category() { // and there is no cast
+			if what == "CASE" {
+				what = "CASE/WHEN" // ELSE is the first
+			}
 			return nil, nil, sqlstate.New(sqlstate.CannotCoerce, "%s could not convert type %s to %s", what, b.Name(), a.Name())
 		}
 		return nil, nil, sqlstate.New(sqlstate.DatatypeMismatch, "%s types %s and %s cannot be matched", what, a.Name(), b.Name())

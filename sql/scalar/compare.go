@@ -50,13 +50,28 @@ func (c *compiler) comparison(e *Compare) Evaluator {
 			}
 		}
 	}
-	return &cmpNode{e.Op, l, r, types.Compare}
+	return &cmpNode{e.Op, l, r, types.Compare, ComparesRecords(e)}
+}
+
+// ComparesRecords reports whether a comparison is that of two values of row types, in which a NULL equals a NULL and comes after all else; and not that
+// of the standard for row constructors, which a NULL makes unknown.
+func ComparesRecords(e *Compare) bool {
+	l, r := e.Left.Type(), e.Right.Type()
+	return l.Kind == types.KindTuple && r.Kind == types.KindTuple && (l.Names != nil || r.Names != nil)
 }
 
 type cmpNode struct {
 	op      CmpOp
 	l, r    Evaluator
 	compare func(a, b types.Datum) int
+	record  bool
+}
+
+func (n *cmpNode) decide(a, b types.Datum) truth {
+	if n.record && !a.IsNull() && !b.IsNull() {
+		return n.op.holds(n.compare(a, b))
+	}
+	return compareDatums(n.op, a, b, n.compare)
 }
 
 func (n *cmpNode) Eval(ctx *Context, row types.Row) (types.Datum, error) {
@@ -76,7 +91,7 @@ func (n *cmpNode) test(ctx *Context, row types.Row) (truth, error) {
 	if err != nil {
 		return isNullTruth, err
 	}
-	return compareDatums(n.op, a, b, n.compare), nil
+	return n.decide(a, b), nil
 }
 
 // large compares a large value: JSON is parsed for it.
@@ -99,7 +114,7 @@ func (n *cmpNode) large(ctx *Context, a types.Datum, row types.Row) (truth, erro
 		return isNullTruth, err
 	}
 	defer ctx.release(taken)
-	return compareDatums(n.op, a, b, n.compare), nil
+	return n.decide(a, b), nil
 }
 
 func compareDatums(op CmpOp, a, b types.Datum, compare func(a, b types.Datum) int) truth {

@@ -13,7 +13,11 @@ var fieldOf = (&Overload{Name: "field", Args: []*types.T{types.Record, types.Int
 
 // Field selects a field of a row value by its name; nil if its type has none of that name.
 func Field(row Expr, name string) Expr {
-	t := row.Type()
+	return FieldNamed(row, row.Type(), name)
+}
+
+// FieldNamed is Field by the names of the given type.
+func FieldNamed(row Expr, t *types.T, name string) Expr {
 	for i, n := range t.Names {
 		if n != name {
 			continue

@@ -4,21 +4,33 @@ import (
 	"errors"
 
 	"meridian/sql/sqlstate"
+	"meridian/sql/types"
 )
 
 // FoldError is the error of a constant part of e that is evaluated before any row is read: PostgreSQL's planner evaluates those that AND, OR, CASE and COALESCE do not leave
 // out for what other constants are, so that WHERE 1/0 = 1 fails for an empty table too. A part that needs much memory is left to the execution.
 func FoldError(e Expr) error {
+	_, err := FoldCondition(e)
+	return err
+}
+
+// FoldCondition is FoldError of a condition. It reports, too, whether the condition is a constant that is false, after which AND leaves out the rest.
+func FoldCondition(e Expr) (never bool, err error) {
 	switch x := e.(type) {
-	case *Const, *Column, *Placeholder, nil:
-		return nil
+	case *Column, *Placeholder, nil:
+		return false, nil
 	case *Compare:
 		if _, ok := x.Left.(*Column); ok { // most conditions
-			return FoldError(x.Right)
+			return false, FoldError(x.Right)
 		}
+	case *Const:
+		return x.Value.Phys() == types.PhysBool && !x.Value.Bool(), nil
 	}
-	_, err := foldStrict(e)
-	return err
+	n, err := foldStrict(e)
+	if k, ok := n.(*Const); ok && err == nil {
+		never = k.Value.Phys() == types.PhysBool && !k.Value.Bool()
+	}
+	return never, err
 }
 
 // foldStrict folds e, up to the first error.

@@ -76,7 +76,7 @@ func ToJSON(ctx *Context, d types.Datum, t *types.T) (*types.JSONValue, error) {
 	case types.PhysBool:
 		return &types.JSONValue{Kind: types.JSONBool, Bool: d.Bool()}, nil
 	case types.PhysInt:
-		if t.IsReg() || t.Kind == types.KindEnum {
+		if t.IsReg() || t.Kind == types.KindEnum || t.Kind == types.KindXID8 {
 			break
 		}
 		return types.ParseJSON(strconv.FormatInt(d.Int(), 10))
@@ -179,7 +179,7 @@ func appendJSON(ctx *Context, buf []byte, d types.Datum, t *types.T, sep string)
 	case types.PhysBool:
 		return strconv.AppendBool(buf, d.Bool()), nil
 	case types.PhysInt:
-		if !t.IsReg() && t.Kind != types.KindEnum {
+		if !t.IsReg() && t.Kind != types.KindEnum && t.Kind != types.KindXID8 {
 			return strconv.AppendInt(buf, d.Int(), 10), nil
 		}
 	case types.PhysFloat:

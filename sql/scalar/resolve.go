@@ -173,8 +173,12 @@ func (r *Registry) ResolveCompare(op CmpOp, left, right *types.T) (lt, rt *types
 		return left, right, nil
 	case left.IsInteger() && right.IsInteger():
 		return left, right, nil
-	case left.IsReg() && (right.IsReg() || right.IsInteger()), right.IsReg() && left.IsInteger():
+	case left.IsReg() && right.IsReg():
 		return left, right, nil
+	case left.IsReg() && right.IsInteger(): // PostgreSQL has operators for two OIDs only, and a negative integer is one
+		return left, types.OID, nil
+	case right.IsReg() && left.IsInteger():
+		return types.OID, right, nil
 	case left.IsReg() && l != types.KindOID && right.IsString():
 		return left, left, nil
 	case right.IsReg() && rr != types.KindOID && left.IsString():

@@ -687,7 +687,7 @@ func (s *Session) executed(ctx context.Context, c *bind.Execute) (*plan.Plan, []
 	s.ensureTxn()
 	s.fillScalar(nil)
 	for i, a := range c.Args {
-		e, err := s.binder(nil).Expr(ctx, a, p.Plan.Params[i])
+		e, err := s.binder(nil).Argument(ctx, a, p.Plan.Params[i], i+1)
 		if err != nil {
 			var se *sqlstate.Error
 			if errors.As(err, &se) && se.Position > 0 && i < len(c.Positions) {
@@ -698,6 +698,9 @@ func (s *Session) executed(ctx context.Context, c *bind.Execute) (*plan.Plan, []
 		if params[i], err = evaluate(&s.scalarCtx, e); err != nil {
 			return nil, nil, err
 		}
+	}
+	if p.Plan.Fails != nil {
+		return nil, nil, p.Plan.Fails
 	}
 	p.Executed(s.setting("plan_cache_mode"))
 	return p.Plan, params, nil

@@ -2,7 +2,9 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"meridian/sql/session/plan"
 
@@ -96,6 +98,9 @@ func (s *Session) makePlan(ctx context.Context, stmt *parse.Statement, params []
 	for _, name := range stmt.Truncated {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.NameTooLong, Message: fmt.Sprintf("identifier \"%s\" will be truncated to \"%s\"", name, parse.CutIdent(name))})
 	}
+	for _, r := range stmt.Reduced {
+		s.out.Notice(&sqlstate.Error{Code: sqlstate.InvalidParameterValue, Message: r.Type + " precision reduced to maximum allowed, 6", Position: r.Pos})
+	}
 	p := &plan.Plan{Stmt: stmt, Role: s.role(), Local: s.temp.local.Generation(), Plain: s.plain(), Home: s.staysHome()}
 	if !s.catalogChanged() {
 		p.Access = s.srv.Catalog.AccessGeneration() // read before the first privilege is checked
@@ -129,8 +134,19 @@ func (s *Session) makePlan(ctx context.Context, stmt *parse.Statement, params []
 		}
 	}
 	p.Bytes = r.Bytes
+	if p.Fails != nil {
+		return nil, &failing{p}
+	}
 	return p, nil
 }
+
+// failing is the error of a statement with a constant part that fails. A client may prepare and describe such a statement, but not bind it, as with PostgreSQL,
+// which plans a statement when it is bound.
+type failing struct{ plan *plan.Plan }
+
+func (e *failing) Error() string { return e.plan.Fails.Error() }
+
+func (e *failing) Unwrap() error { return e.plan.Fails }
 
 // compile fills in the program of a bound query.
 func (s *Session) compile(ctx context.Context, p *plan.Plan, q *bind.Query, r *plan.Room) error {
@@ -152,6 +168,11 @@ func (s *Session) compile(ctx context.Context, p *plan.Plan, q *bind.Query, r *p
 			return st
 		},
 	})
+	var constant *opt.ConstantError
+	if errors.As(err, &constant) {
+		p.Query, p.Params, p.Columns, p.Depends, p.Fails = q, q.ParamTypes, plan.Columns(q), slices.Clone(q.Meta.Depends), constant.Err
+		return nil
+	}
 	if err != nil {
 		return err
 	}

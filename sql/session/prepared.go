@@ -82,7 +82,7 @@ func (s *Session) prepare(ctx context.Context, name, text string, oids []uint32)
 		}
 		t, ok := types.FromOID(oid)
 		if !ok && !s.state.Failed() {
-			t, ok = enumByOID(ctx, s.view(), oid)
+			t, ok = typeByOID(ctx, s.view(), oid)
 		}
 		if given[i] = t; !ok {
 			return sqlstate.New(sqlstate.UndefinedObject, "type with OID %d does not exist", oid)
@@ -140,6 +140,9 @@ func (s *Session) planAnew(ctx context.Context, p *portal.Statement) error {
 	}
 	// Binding reads the catalogue, in a transaction: the open one, or one that ends with Sync.
 	pl, err := s.planFor(ctx, p.Stmt, p.Types)
+	if f := (*failing)(nil); errors.As(err, &f) {
+		pl, err = f.plan, nil
+	}
 	if err != nil {
 		return err
 	}
@@ -267,6 +270,9 @@ func (s *Session) makePortal(ctx context.Context, name, statement string, b *Bin
 		if err != nil {
 			return aboutParameter(err, name, i, f)
 		}
+	}
+	if p.Plan != nil && p.Plan.Fails != nil {
+		return p.Plan.Fails
 	}
 	if cols := s.planColumns(p.Plan); cols != nil {
 		if n := len(b.ResultFormats); n > 1 && n != len(cols) {

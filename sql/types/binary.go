@@ -27,6 +27,8 @@ func AppendBinary(buf []byte, d Datum, t *T) []byte {
 			return binary.BigEndian.AppendUint16(buf, uint16(d.num))
 		case KindInt8:
 			return binary.BigEndian.AppendUint64(buf, uint64(d.num))
+		case KindXID8:
+			return binary.BigEndian.AppendUint64(buf, d.XID8())
 		}
 		return binary.BigEndian.AppendUint32(buf, uint32(d.num))
 	case PhysFloat:
@@ -72,8 +74,8 @@ func AppendBinary(buf []byte, d Datum, t *T) []byte {
 		tu := d.Tuple()
 		buf = binary.BigEndian.AppendUint32(buf, uint32(len(tu.Elems)))
 		for i, e := range tu.Elems {
-			et := Text
-			if i < len(tu.Types) && tu.Types[i].Kind != KindUnknown {
+			et := Unknown // a literal in a row constructor has no other type
+			if i < len(tu.Types) {
 				et = tu.Types[i]
 			}
 			buf = binary.BigEndian.AppendUint32(buf, et.OID())
@@ -163,6 +165,11 @@ func ParseBinary(t *T, b []byte) (Datum, error) {
 			return Null, badBinary(t)
 		}
 		return NewInt(int64(binary.BigEndian.Uint64(b))), nil
+	case KindXID8:
+		if !need(8) {
+			return Null, badBinary(t)
+		}
+		return NewXID8(binary.BigEndian.Uint64(b)), nil
 	case KindOID, KindRegClass, KindRegType, KindRegProc, KindRegProcedure, KindRegOper, KindRegOperator, KindRegCollation, KindRegConfig,
 		KindRegDictionary, KindRegNamespace, KindRegRole:
 		if !need(4) {
@@ -269,6 +276,8 @@ func ParseBinary(t *T, b []byte) (Datum, error) {
 		return parseArrayBinary(t, OID, b)
 	case KindVoid:
 		return Null, nil
+	case KindTuple:
+		return parseTupleBinary(t, b)
 	}
 	return Null, sqlstate.New(sqlstate.FeatureNotSupported, "no binary input function available for type %s", t.Name())
 }
@@ -325,6 +334,49 @@ func InvalidUTF8(b []byte) error {
 		i += n
 	}
 	return sqlstate.New(sqlstate.CharacterNotInRepertoire, "invalid byte sequence for encoding \"UTF8\"")
+}
+
+// parseTupleBinary reads a row of the type of a relation's rows: the number of its fields, and of each its type, length and value.
+func parseTupleBinary(t *T, b []byte) (Datum, error) {
+	if t.Names == nil {
+		return Null, sqlstate.New(sqlstate.FeatureNotSupported, "input of anonymous composite types is not implemented")
+	}
+	if len(b) < 4 {
+		return Null, badBinary(t)
+	}
+	if n := binary.BigEndian.Uint32(b); int64(n) != int64(len(t.Fields)) {
+		return Null, sqlstate.New(sqlstate.DatatypeMismatch, "wrong number of columns: %d, expected %d", n, len(t.Fields))
+	}
+	b = b[4:]
+	out := &Tuple{Types: t.Fields, Elems: make([]Datum, len(t.Fields))}
+	for i, f := range t.Fields {
+		if len(b) < 8 {
+			return Null, badBinary(t)
+		}
+		if oid := binary.BigEndian.Uint32(b); oid != f.OID() {
+			shown := "???"
+			if x, ok := FromOID(oid); ok {
+				shown = x.Name()
+			}
+			return Null, sqlstate.New(sqlstate.DatatypeMismatch, "binary data has type %d (%s) instead of expected %d (%s) in record column %d", oid, shown, f.OID(), f.Name(), i+1)
+		}
+		size := int32(binary.BigEndian.Uint32(b[4:]))
+		if b = b[8:]; size < 0 {
+			continue
+		}
+		if int64(size) > int64(len(b)) {
+			return Null, sqlstate.New(sqlstate.InvalidBinaryForm, "insufficient data left in message")
+		}
+		d, err := ParseBinary(f, b[:size])
+		if err != nil {
+			return Null, err
+		}
+		out.Elems[i], b = d, b[size:]
+	}
+	if len(b) != 0 {
+		return Null, badBinary(t)
+	}
+	return NewTuple(out), nil
 }
 
 func parseArrayBinary(t, elem *T, b []byte) (Datum, error) {

@@ -39,12 +39,12 @@ func CastNeeds(from, to *T) (CastContext, bool) {
 		return CastImplicit, f == KindArray || f == KindInt2Vector || f == KindOIDVector
 	case t == KindAnyElement:
 		return CastImplicit, true
+	case f == KindTuple && t == KindTuple:
+		return CastImplicit, from.RowOID == 0 || to.RowOID == 0 || from.RowOID == to.RowOID
 	case f == t:
 		return CastImplicit, true
 	case f == KindInt2Vector && t == KindArray && to.Elem.Kind == KindInt2,
 		f == KindOIDVector && t == KindArray && to.Elem.Kind == KindOID:
-		return CastImplicit, true
-	case f == KindTuple && t == KindTuple:
 		return CastImplicit, true
 	}
 	if c, ok := castMatrix(f, t); ok {

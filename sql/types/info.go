@@ -68,13 +68,14 @@ var kinds = [...]kindInfo{
 	KindRegConfig:     {"regconfig", "regconfig", 3734, 3735, 4, 'N', false, PhysInt},
 	KindRegDictionary: {"regdictionary", "regdictionary", 3769, 3770, 4, 'N', false, PhysInt},
 	KindACLItem:       {"aclitem", "aclitem", 1033, 1034, 12, 'U', false, PhysString},
+	KindXID8:          {"xid8", "xid8", 5069, 271, 8, 'U', false, PhysInt},
 }
 
 // scalars are the types that have values, without modifiers, in OID order of their families.
 var scalars = [...]*T{Bool, Bytes, Char, Name, Int8, Int2, Int2Vector, Int4, RegProc, Text, OID, OIDVector, JSON,
 	CIDR, Float4, Float8, Unknown, MACAddr8, MACAddr, Inet, BPChar, VarChar, Date, Time, Timestamp, TimestampTZ, IntervalType, TimeTZ, Decimal,
 	RegClass, RegType, UUID, JSONB, RegNamespace, RegRole, ACLItem, RegProcedure, RegOper, RegOperator, RegCollation, RegConfig,
-	RegDictionary, Record, Void, Any, AnyElement, AnyArray}
+	RegDictionary, XID8, Record, Void, Any, AnyElement, AnyArray}
 
 // Record is the type of a row value whose fields are not known.
 var Record = &T{Kind: KindTuple}
@@ -109,6 +110,10 @@ func (t *T) OID() uint32 {
 		return t.Elem.ArrayOID()
 	case KindEnum:
 		return t.Enum.ID
+	case KindTuple:
+		if t.RowOID != 0 {
+			return t.RowOID
+		}
 	}
 	return kinds[t.Kind].oid
 }
@@ -121,6 +126,9 @@ func (t *T) ArrayOID() uint32 {
 	if t.Kind == KindEnum {
 		return t.Enum.Array
 	}
+	if t.RowOID != 0 {
+		return t.RowArray
+	}
 	return kinds[t.Kind].array
 }
 
@@ -128,7 +136,12 @@ func (t *T) ArrayOID() uint32 {
 func (t *T) Phys() Phys { return kinds[t.Kind].phys }
 
 // Category is pg_type.typcategory.
-func (t *T) Category() byte { return kinds[t.Kind].category }
+func (t *T) Category() byte {
+	if t.RowOID != 0 {
+		return 'C'
+	}
+	return kinds[t.Kind].category
+}
 
 // Preferred is pg_type.typispreferred: the type wins within its category when a call is ambiguous.
 func (t *T) Preferred() bool { return kinds[t.Kind].preferred }
@@ -280,7 +293,7 @@ func (t *T) Same(o *T) bool {
 	case KindEnum:
 		return t.Enum.ID == o.Enum.ID
 	case KindTuple:
-		if len(t.Fields) != len(o.Fields) {
+		if t.RowOID != o.RowOID || len(t.Fields) != len(o.Fields) {
 			return false
 		}
 		for i := range t.Fields {
@@ -290,6 +303,11 @@ func (t *T) Same(o *T) bool {
 		}
 	}
 	return true
+}
+
+// IsRow says that the type is that of the rows of a relation, or an array of such rows.
+func (t *T) IsRow() bool {
+	return t.RowOID != 0 || t.Kind == KindArray && t.Elem != nil && t.Elem.RowOID != 0
 }
 
 // IsNumeric says that the type is a number one can compute with.

@@ -13,6 +13,15 @@ func (t *T) MarshalText() ([]byte, error) {
 		return t.marshalEnum()
 	}
 	oid := t.OID()
+	if t.Kind == KindXID8 || t.Kind == KindArray && t.Elem.Kind == KindXID8 { // earlier versions do not know it
+		oid = 0
+	}
+	switch { // the fields of rows are not stored
+	case t.RowOID != 0:
+		oid = kinds[KindTuple].oid
+	case t.Kind == KindArray && t.Elem.RowOID != 0:
+		oid = kinds[KindTuple].array
+	}
 	if oid == 0 {
 		return nil, fmt.Errorf("types: %s can't be stored", t)
 	}

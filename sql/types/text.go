@@ -2,6 +2,7 @@ package types
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -174,7 +175,7 @@ func ParseTextEnv(t *T, s string, env Env) (Datum, error) {
 		}
 		oid, ok := ParseOID(s)
 		if !ok {
-			if _, err := strconv.ParseInt(trimSpace(s), 10, 64); err == nil {
+			if _, err := strconv.ParseInt(trimSpace(s), 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
 				return Null, sqlstate.New(sqlstate.NumericOutOfRange, "value %q is out of range for type oid", Raw(s))
 			}
 			if t.Kind != KindOID {
@@ -185,6 +186,8 @@ func ParseTextEnv(t *T, s string, env Env) (Datum, error) {
 		return NewInt(int64(oid)), nil
 	case KindACLItem:
 		return parseACLItem(s)
+	case KindXID8:
+		return parseXID8(s), nil
 	case KindEnum:
 		return t.Enum.parse(t, s)
 	case KindInet, KindCIDR:
@@ -235,6 +238,9 @@ func AppendText(buf []byte, d Datum, t *T, style *Style) []byte {
 		if t != nil && t.Kind == KindEnum {
 			label, _ := t.Enum.Label(d.num)
 			return append(buf, label...)
+		}
+		if t != nil && t.Kind == KindXID8 {
+			return strconv.AppendUint(buf, d.XID8(), 10)
 		}
 		if t != nil && t.Kind == KindRegType {
 			if x, ok := FromOID(uint32(d.num)); ok {

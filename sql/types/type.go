@@ -58,6 +58,8 @@ const (
 	KindMACAddr8
 	// KindACLItem is one right in a list of rights, held as its text.
 	KindACLItem
+	// KindXID8 is the number of a transaction, without a sign (NewXID8).
+	KindXID8
 )
 
 // T is a SQL type. Types without modifiers are shared; compare with Equal or Same.
@@ -71,9 +73,11 @@ type T struct {
 	Fields           []*T // tuples
 	// Names are the fields' names, of a tuple that has some: the row of a relation.
 	Names []string
-	// Row is the name of the relation whose rows the tuples are, if the type was named by it.
-	Row  string
-	Enum *Enum
+	// Row is the name, as it is shown, of the relation whose rows the tuples are; empty: the tuples are of no relation, and their type is record.
+	Row string
+	// RowOID and RowArray are the OIDs of the type of that relation's rows, and of the arrays of them. RowArray may be zero: there is none.
+	RowOID, RowArray uint32
+	Enum             *Enum
 }
 
 // The types without modifiers.
@@ -107,6 +111,7 @@ var (
 	RegProc      = &T{Kind: KindRegProc}
 	RegNamespace = &T{Kind: KindRegNamespace}
 	ACLItem      = &T{Kind: KindACLItem}
+	XID8         = &T{Kind: KindXID8}
 	RegRole      = &T{Kind: KindRegRole}
 	Void         = &T{Kind: KindVoid}
 	Any          = &T{Kind: KindAny}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"math"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -197,6 +198,87 @@ func TestHashEqualButDifferentlyWritten(t *testing.T) {
 }
 
 // The binary forms are those of PostgreSQL's send functions.
+// TestXID8: numbers of transactions are read as C reads them, and have no sign.
+func TestXID8(t *testing.T) {
+	for in, want := range map[string]string{"": "0", "x": "0", "-": "0", " 12x": "12", "+7": "7", "-1": "18446744073709551615", "010": "8", "08": "0", "0x": "0", "0xg": "0",
+		"0XfF": "255", "0xffffffffffffffff": "18446744073709551615", "18446744073709551615": "18446744073709551615", "18446744073709551616": "18446744073709551615",
+		"99999999999999999999999": "18446744073709551615", "-99999999999999999999999": "18446744073709551615", "0x1ffffffffffffffff": "18446744073709551615"} {
+		if d, err := ParseText(XID8, in, nil); err != nil || text(d, XID8) != want {
+			t.Errorf("%q is %s, %v: want %s", in, text(d, XID8), err, want)
+		}
+	}
+	in := []uint64{0, 1, 1<<63 - 1, 1 << 63, 1<<64 - 1}
+	for i := range in {
+		for j := range in {
+			if c := Compare(NewXID8(in[i]), NewXID8(in[j])); (c < 0) != (i < j) || (c == 0) != (i == j) {
+				t.Errorf("%d and %d: %d", in[i], in[j], c)
+			}
+		}
+	}
+	if _, err := XID8.MarshalText(); err == nil {
+		t.Error("a type that earlier versions do not know is stored")
+	}
+}
+
+// TestRowTypes: the type of a relation's rows has an identity of its own, also where its fields are those of another type.
+func TestRowTypes(t *testing.T) {
+	row := func(name string, oid uint32) *T {
+		return &T{Kind: KindTuple, Row: name, RowOID: oid, RowArray: oid | 1<<31, Fields: []*T{Int4, Text}, Names: []string{"a", "b"}}
+	}
+	one, same, other, record := row("one", 20000), row("uno", 20000), row("other", 20001), &T{Kind: KindTuple, Fields: []*T{Int4, Text}}
+	for _, v := range []struct {
+		from, to    *T
+		same, casts bool
+	}{{one, same, true, true}, {one, other, false, false}, {one, record, false, true}, {record, one, false, true}} {
+		if v.from.Same(v.to) != v.same || ArrayOf(v.from).Same(ArrayOf(v.to)) != v.same {
+			t.Errorf("%s is %s: want %v", v.from, v.to, v.same)
+		}
+		if CanCast(v.from, v.to, CastImplicit) != v.casts || CanCast(ArrayOf(v.from), ArrayOf(v.to), CastImplicit) != v.casts {
+			t.Errorf("%s to %s: want %v", v.from, v.to, v.casts)
+		}
+	}
+	if Common(one, record) != nil || Common(one, other) != nil || Common(one, Unknown, same) == nil {
+		t.Error("only a row type and itself have it in common")
+	}
+	if one.OID() != 20000 || ArrayOf(one).OID() != 20000|1<<31 || record.OID() != 2249 || ArrayOf(record).OID() != 2287 || one.Category() != 'C' {
+		t.Errorf("OIDs %d %d %d %d", one.OID(), ArrayOf(one).OID(), record.OID(), ArrayOf(record).OID())
+	}
+	for _, v := range []struct {
+		t      *T
+		stored string
+	}{{one, "2249"}, {ArrayOf(one), "2287"}} { // which earlier versions can read
+		b, err := v.t.MarshalText()
+		if err != nil || string(b) != v.stored {
+			t.Errorf("%s is stored as %s, %v", v.t, b, err)
+		}
+	}
+	d, err := ParseText(one, "(7,\"x,y\")", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := AppendBinary(nil, d, one)
+	if got := hex.EncodeToString(b); got != "00000002"+"00000017"+"00000004"+"00000007"+"00000019"+"00000003"+"782c79" {
+		t.Errorf("binary %s", got)
+	}
+	if e, err := ParseBinary(one, b); err != nil || text(e, one) != `(7,"x,y")` {
+		t.Errorf("%s, %v", text(e, one), err)
+	}
+	b[7] = byte(Int8.OID())
+	for _, bad := range [][]byte{nil, b[:2], b[:9], b, append(slices.Clone(b[:3]), 3), {0, 0, 0, 2, 0, 0, 0, 23, 0, 0, 0, 9, 1}} {
+		if _, err := ParseBinary(one, bad); err == nil {
+			t.Errorf("%x is accepted", bad)
+		}
+	}
+	if _, err := ParseBinary(record, b); err == nil {
+		t.Error("the fields of a record are not known")
+	}
+	// A literal has no type of its own in a row constructor.
+	loose := &T{Kind: KindTuple, Fields: []*T{Unknown}}
+	if got := hex.EncodeToString(AppendBinary(nil, NewTuple(&Tuple{Types: loose.Fields, Elems: []Datum{NewString("x")}}), loose)); got != "00000001"+"000002c1"+"00000001"+"78" {
+		t.Errorf("binary %s", got)
+	}
+}
+
 func TestBinaryLikePostgreSQL(t *testing.T) {
 	for _, v := range []struct {
 		t         *T
@@ -236,6 +318,8 @@ func TestBinaryLikePostgreSQL(t *testing.T) {
 		{Inet, "::1", "03800010" + "00000000000000000000000000000001"},
 		{MACAddr, "08:00:2b:01:02:03", "08002b010203"},
 		{MACAddr8, "08:00:2b:01:02:03:04:05", "08002b0102030405"},
+		{XID8, "1", "0000000000000001"},
+		{XID8, "18446744073709551615", "ffffffffffffffff"},
 		{JSON, `{"a":1}`, "7b2261223a317d"},
 		{JSONB, `{"a":1}`, "017b2261223a20317d"},
 		{Int4Array, "{1,NULL}", "0000000100000001000000170000000200000001" + "0000000400000001" + "ffffffff"},

@@ -16,7 +16,7 @@
 //	catalog.View    descriptors as the statement's transaction sees them
 //	scalar.Registry pg_proc, pg_aggregate
 //	*.txt           pg_operator, pg_cast, functions of types
-//	types           pg_type
+//	types           pg_type, with catalog.View, which has enums and the types of relations' rows
 //	Session         settings, prepared statements
 //	Cluster         sessions, nodes, ranges, jobs: the server implements it
 //
@@ -33,6 +33,7 @@
 //	virtual.V2: Introspection relies on no descriptor: a transaction that has listed relations does not delay changes of them. It reads by Peek, never by Table.
 //
 // Object identities: descriptors' IDs serve as OIDs. Indexes and constraints have OIDs of their own in the descriptor.
+// The type of a relation's rows has the relation's OID, and that of arrays of them one that is derived from it (catalog.RowTypeOf).
 // Column defaults (pg_attrdef) and rules of views get OIDs that are derived, so that they stay the same.
 //
 // # Functions

@@ -55,6 +55,68 @@ func (f *Functions) enumNamed(name string) *types.T {
 	return enumOrArray(t, array)
 }
 
+// rowNamed is the type of a relation's rows, or of arrays of them, by the name of the relation; nil if there is none.
+func (f *Functions) rowNamed(parts []string, array bool) *types.T {
+	last := parts[len(parts)-1]
+	find := func(name string) *catalog.Table {
+		id, err := f.relation(append(slices.Clone(parts[:len(parts)-1]), name))
+		if err != nil || id == 0 {
+			return nil
+		}
+		if t := f.table(id); t != nil && t.Kind != catalog.KindSequence {
+			return t
+		}
+		return nil
+	}
+	t := find(last)
+	if t == nil && strings.HasPrefix(last, "_") && len(last) > 1 {
+		t, array = find(last[1:]), true
+	}
+	if t == nil {
+		return nil
+	}
+	row := t.RowType(f.relationName(t))
+	if array && row.ArrayOID() != 0 {
+		return types.ArrayOf(row)
+	}
+	return row
+}
+
+// rowTypes adds the types of relations' rows, and of arrays of them, to pg_type.
+func (r *reading) rowTypes() error {
+	all, err := r.relations()
+	if err != nil {
+		return err
+	}
+	users, err := r.userIDs()
+	if err != nil {
+		return err
+	}
+	put := func(t *catalog.Table, owner any) {
+		oid, array := t.RowTypeOID(), t.RowArrayOID()
+		if oid != 0 && !r.skip(oid) {
+			r.add("oid", oid, "typname", t.Name, "typnamespace", t.Schema, "typowner", owner, "typlen", -1, "typbyval", false, "typtype", "c",
+				"typcategory", "C", "typispreferred", false, "typisdefined", true, "typdelim", ",", "typrelid", t.ID, "typelem", 0, "typarray", array,
+				"typinput", "record_in", "typoutput", "record_out", "typreceive", "record_recv", "typsend", "record_send", "typalign", "d", "typstorage", "x",
+				"typtypmod", -1, "typcollation", 0)
+		}
+		if array != 0 && !r.skip(array) {
+			r.add("oid", array, "typname", t.RowArrayName(), "typnamespace", t.Schema, "typowner", owner, "typlen", -1, "typbyval", false, "typtype", "b",
+				"typcategory", "A", "typispreferred", false, "typisdefined", true, "typdelim", ",", "typelem", oid, "typarray", 0, "typinput", "array_in",
+				"typoutput", "array_out", "typreceive", "array_recv", "typsend", "array_send", "typalign", "d", "typstorage", "x", "typtypmod", -1, "typcollation", 0)
+		}
+	}
+	for _, t := range all {
+		put(t, ownerID(users, t.Owner))
+	}
+	for _, t := range r.computed() {
+		if t.Schema != InternalSchemaID {
+			put(t, bootstrapRole)
+		}
+	}
+	return nil
+}
+
 // shown is a stored text as shown to users, with types and relations by name.
 func (f *Functions) shown(text string) string {
 	text = renamed(text, func(id uint32) string { return f.RegName(types.KindRegClass, id) })

@@ -90,7 +90,7 @@ func TestDroppedTablesCostNothing(t *testing.T) {
 const lists = `psql \d 1, psql \dt 1, psql \d child 1, psql \d child 7, psql \d child 12, psql \d child 13, psql \di 1, psql \dv 1, psql \ds 1,
 	psql \dp 1, sqlalchemy 1, sqlalchemy 2, sqlalchemy 5, sqlalchemy 8, sqlalchemy 10, sqlalchemy 11, sqlalchemy 14, sqlalchemy whole 3,
 	sqlalchemy whole 5, sqlalchemy whole 6, sqlalchemy 16, django 1, django 2, django 3, django 4, django 5, django 6, jdbc 1, jdbc 2, jdbc 3, jdbc 4,
-	jdbc whole 1, jdbc 15, rails tables, rails foreign_keys, rails check_constraints, standard tables, standard foreign keys,`
+	jdbc whole 1, jdbc 15, psql \dT 1, sqlalchemy 6, jdbc 13, jdbc 14, rails tables, rails foreign_keys, rails check_constraints, standard tables, standard foreign keys,`
 
 // A statement about one table neither reads the descriptors of others nor makes their rows.
 func TestOneTableIsLookedUp(t *testing.T) {

@@ -12,6 +12,9 @@ const (
 	byIdentity
 	// byName: the value is the name of a relation or of an index.
 	byName
+	// byType: the value is the OID of a type; that of a relation's rows or of arrays of them leads to the relation. byTypeName: the value is its name.
+	byType
+	byTypeName
 )
 
 // lookups are the columns of computed relations by which the optimizer looks up rows: by a constant, a parameter, a list,
@@ -27,7 +30,7 @@ var lookups = map[string]map[string]by{
 	"pg_attrdef":          {"adrelid": byIdentity, "oid": byIdentity},
 	"pg_sequence":         {"seqrelid": byIdentity},
 	"pg_rewrite":          {"ev_class": byIdentity, "oid": byIdentity},
-	"pg_type":             {"oid": byNothing},
+	"pg_type":             {"oid": byType, "typname": byTypeName},
 	"pg_proc":             {"oid": byNothing},
 	"pg_namespace":        {"oid": byNothing},
 	"pg_tables":           {"tablename": byName},

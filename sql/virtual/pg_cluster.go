@@ -268,7 +268,10 @@ func pgType(r *reading) error {
 			put(types.ArrayOf(t), a, "_"+t.TypName(), -1, map[bool]string{true: "p", false: "b"}[kind == "p"], "A", false, t.OID(), 0)
 		}
 	}
-	return r.enumTypes()
+	if err := r.enumTypes(); err != nil {
+		return err
+	}
+	return r.rowTypes()
 }
 
 func pgProc(r *reading) error {

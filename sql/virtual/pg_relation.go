@@ -172,14 +172,14 @@ func pgClass(r *reading) error {
 			continue
 		}
 		triggers := len(t.Foreign) > 0 || len(t.ReferencedBy) > 0
-		r.add("oid", t.ID, "relname", t.Name, "relnamespace", t.Schema, "relowner", ownerID(users, t.Owner), "relam", am, "relfilenode", t.ID,
+		r.add("oid", t.ID, "relname", t.Name, "relnamespace", t.Schema, "reltype", t.RowTypeOID(), "relowner", ownerID(users, t.Owner), "relam", am, "relfilenode", t.ID,
 			"relpages", pages, "reltuples", tuples, "relhasindex", indexes, "relpersistence", persistence(t), "relkind", kindLetter(t),
 			"relnatts", maxAttribute(t), "relchecks", len(t.Checks), "relhasrules", t.Kind == catalog.KindView || t.Materialized, "relhastriggers", triggers,
 			"relispopulated", true, "relreplident", "d", "reloptions", options, "relacl", r.acl(t.ID))
 	}
 	for _, t := range r.computed() {
 		if !r.skip(uint32(t.ID)) && t.Schema != InternalSchemaID {
-			r.add("oid", t.ID, "relname", t.Name, "relnamespace", t.Schema, "relowner", bootstrapRole, "relam", heapMethod, "relpersistence", "p",
+			r.add("oid", t.ID, "relname", t.Name, "relnamespace", t.Schema, "reltype", t.RowTypeOID(), "relowner", bootstrapRole, "relam", heapMethod, "relpersistence", "p",
 				"relkind", "r", "relnatts", len(t.Columns), "relispopulated", true, "relreplident", "n", "relacl", []string{"=r/root"})
 		}
 	}

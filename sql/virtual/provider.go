@@ -595,7 +595,14 @@ func (r *reading) narrowed() (out []*catalog.Table, ok bool, err error) {
 				add(v.Peek(id))
 				add(v.PeekPart(id))
 			}
-		case byName:
+		case byType:
+			for _, d := range k.Values {
+				if d.Phys() != types.PhysInt {
+					return nil, false, nil
+				}
+				add(v.Peek(catalog.RowTypeOf(uint32(d.Int()))))
+			}
+		case byName, byTypeName:
 			schemas, err := r.view.Schemas(r.ctx, r.view.CurrentDatabase())
 			if err != nil {
 				return nil, false, err
@@ -606,6 +613,14 @@ func (r *reading) narrowed() (out []*catalog.Table, ok bool, err error) {
 				}
 				for _, s := range schemas {
 					add(v.PeekName(s.ID, d.Str()))
+				}
+				if name, array := strings.CutPrefix(d.Str(), "_"); array && by == byTypeName {
+					if len(d.Str()) >= 63 {
+						return nil, false, nil // the name may be a part of the relation's
+					}
+					for _, s := range schemas {
+						add(v.PeekName(s.ID, name))
+					}
 				}
 			}
 		default:
@@ -635,7 +650,13 @@ func (r *reading) computed() []*catalog.Table {
 					out = append(out, t)
 				}
 			}
-		case byName:
+		case byType:
+			for _, d := range k.Values {
+				if t := r.p.o.Catalog.ByID(catalog.RowTypeOf(uint32(d.Int()))); t != nil && !slices.Contains(out, t) {
+					out = append(out, t)
+				}
+			}
+		case byName, byTypeName:
 			for _, t := range all {
 				if slices.ContainsFunc(k.Values, func(d types.Datum) bool { return d.Phys() == types.PhysString && d.Str() == t.Name }) {
 					out = append(out, t)

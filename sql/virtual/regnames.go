@@ -182,6 +182,9 @@ func (f *Functions) typeByName(name string) (*types.T, error) {
 	if t := f.enumNamed(found); t != nil {
 		return t, nil
 	}
+	if t := f.rowNamed(n.Parts, n.Array); t != nil {
+		return t, nil
+	}
 	shown := n.String()
 	if n.Array {
 		shown += "[]"
@@ -414,6 +417,14 @@ func (f *Functions) RegName(kind types.Kind, oid uint32) string {
 		}
 		if t := f.enum(oid); t != nil {
 			return f.typeName(t)
+		}
+		if t := f.table(uint32(catalog.RowTypeOf(oid))); t != nil && t.Kind != catalog.KindSequence {
+			if oid != 0 && oid == t.RowArrayOID() {
+				return f.relationName(t) + "[]"
+			}
+			if oid == t.RowTypeOID() {
+				return f.relationName(t)
+			}
 		}
 	case types.KindRegProc, types.KindRegProcedure:
 		return f.functionName(kind, oid)

@@ -54,7 +54,7 @@ type Generator struct {
 var generators = []Generator{
 	literals, jsonForms, arrayForms, timeForms, charForms, numberForms, functions, operators, casts, temporaryTables, enums, networks, foreignKeys, texts,
 	sequences, definitions, parsing, changes, recursion, wholeRows, dates, numberTemplates, patterns, answers, encodings,
-	positions, qualified, clauses, sessionStates, rights, catalogues,
+	positions, qualified, clauses, sessionStates, rights, catalogues, rowTypes, objectIDs, frames, constants, keyOrders,
 }
 
 // seed keeps a generator's cases independent of the other generators that run.
@@ -247,7 +247,7 @@ func compare(want, got answer) string {
 		return ""
 	case want.rows != got.rows:
 		return "rows"
-	case want.columns != got.columns:
+	case ownTypes(want.columns) != ownTypes(got.columns):
 		return "columns"
 	case want.tag != got.tag:
 		return "tag"

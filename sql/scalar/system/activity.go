@@ -29,15 +29,16 @@ func addTransaction(r *scalar.Registry) {
 		}
 		return types.NewString(""), session(ctx).Notify(channel, payload)
 	}).WithNulls().Volatile()
-	for _, name := range []string{"txid_current", "pg_current_xact_id"} {
-		r.Func(name+"() int8", func(ctx *scalar.Context, _ []types.Datum) (types.Datum, error) {
-			return num(session(ctx).TransactionNumber(true))
-		}).Stable()
-	}
-	for _, name := range []string{"txid_current_if_assigned", "pg_current_xact_id_if_assigned"} {
-		r.Func(name+"() int8", func(ctx *scalar.Context, _ []types.Datum) (types.Datum, error) {
-			if n := session(ctx).TransactionNumber(false); n != 0 {
-				return num(n)
+	xid8 := func(n int64) (types.Datum, error) { return types.NewXID8(uint64(n)), nil }
+	for _, f := range []struct {
+		signature string
+		number    func(int64) (types.Datum, error)
+		assigns   bool
+	}{{"txid_current() int8", num, true}, {"pg_current_xact_id() xid8", xid8, true},
+		{"txid_current_if_assigned() int8", num, false}, {"pg_current_xact_id_if_assigned() xid8", xid8, false}} {
+		r.Func(f.signature, func(ctx *scalar.Context, _ []types.Datum) (types.Datum, error) {
+			if n := session(ctx).TransactionNumber(f.assigns); n != 0 {
+				return f.number(n)
 			}
 			return types.Null, nil
 		}).Stable()

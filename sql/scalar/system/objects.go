@@ -107,7 +107,7 @@ func addTypes(r *scalar.Registry) {
 		t := ts[0]
 		return func(ctx *scalar.Context, _ []types.Datum) (types.Datum, error) {
 			name := ""
-			if t.IsEnum() && ctx.Env != nil {
+			if (t.IsEnum() || t.IsRow()) && ctx.Env != nil {
 				name = ctx.Env.RegName(types.KindRegType, t.OID())
 			}
 			if name == "" {

@@ -48,6 +48,7 @@ func OperatorClasses() []OperatorClass {
 		{10038, "time_ops", 1083, 1996, true, 0},
 		{10041, "timetz_ops", 1266, 2000, true, 0},
 		{10044, "varchar_ops", 25, 1994, false, 0},
+		{10052, "xid8_ops", 5069, 5067, true, 0},
 		{10065, "uuid_ops", 2950, 2968, true, 0},
 		{10069, "enum_ops", 3500, 3522, true, 0},
 		{10088, "jsonb_ops", 3802, 4033, true, 0},
@@ -88,6 +89,7 @@ func OperatorFamilies() []OperatorFamily {
 		{3371, "macaddr8_ops"},
 		{3522, "enum_ops"},
 		{4033, "jsonb_ops"},
+		{5067, "xid8_ops"},
 	}
 }
 

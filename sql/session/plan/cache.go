@@ -26,6 +26,8 @@ type Plan struct {
 	Columns []result.Column // nil: no rows come back
 	Params  []*types.T
 	Depends []opt.Dependency
+	// Fails is the error of a constant part. Such a plan has no program; it tells the types of a prepared statement, which can't be bound.
+	Fails error
 	// Role is the role that it was made for, and Access the generation of roles and grants; zero: it was made in a transaction that changes the
 	// catalogue.
 	Role   string
@@ -182,7 +184,11 @@ func SameColumns(a, b []result.Column) bool {
 		return false
 	}
 	for i := range a {
-		if a[i].Name != b[i].Name || !a[i].Type.Same(b[i].Type) {
+		same := a[i].Type.Same(b[i].Type)
+		if a[i].Type.IsRow() { // it is the same type when its fields have changed
+			same = a[i].Type.OID() == b[i].Type.OID()
+		}
+		if a[i].Name != b[i].Name || !same {
 			return false
 		}
 	}

@@ -179,3 +179,34 @@ select array_length('{1}', 1)
 select '1' - '2'
 
 select '1' + '2'
+
+-- An index of a jsonb column has its entries in the order of texts, which is not that of values.
+create table jx (id int primary key, j jsonb, a jsonb[], k jsonb)
+create index on jx (j)
+create index on jx (a)
+create unique index on jx (k, id)
+insert into jx select g, case g % 6 when 0 then to_jsonb(g) when 1 then jsonb_build_object('a', g) when 2 then jsonb_build_object('b', 1, 'p', g) when 3 then jsonb_build_array(g) when 4 then to_jsonb(g::text) end, array[to_jsonb(g), jsonb_build_object('z', g % 3)], to_jsonb(g % 4 + 0.0) from generate_series(1, 60) g
+analyze jx
+select id from jx where j > '{"p": 1}' order by id
+select id from jx where j < '{"p": 1}' order by id
+select id from jx where j >= '10' and j <= '30' order by id
+select id from jx where j between '[3]' and '[30]' order by id
+select id from jx where j = '{"a": 7.0}'
+select id from jx where j in ('12.0', '{"a": 7}', '[9.00]') order by id
+select id from jx where j = any('{12.0,18}'::jsonb[]) order by id
+select id from jx where j is null order by id
+select id, j from jx order by j, id
+select id, j from jx order by j desc, id limit 10
+select j from jx order by j limit 5
+select min(id) from jx where j is not null group by j order by 1 limit 3
+select count(distinct j), count(distinct k) from jx
+select distinct k from jx order by k
+select k, count(*) from jx group by k order by k
+select id from jx where k = '1' order by id
+select id from jx where k = '1' and id > 20 order by id
+select id from jx where a < array['12'::jsonb] order by id
+select id from jx order by a, id
+select x.id, y.id from jx x join jx y on x.k = y.j order by 1, 2
+select x.id, y.id from jx x join jx y on x.j = y.j and x.id <> y.id order by 1, 2
+select id from jx x where exists (select 1 from jx y where y.j = x.k) order by id
+select id from jx where (k, id) > ('2', 30) order by id
