@@ -24,6 +24,9 @@ func (c *change) createSchema(s *bind.CreateSchema) error {
 	if err := c.must(db.ID, catalog.Create); err != nil {
 		return err
 	}
+	if err := c.notTemplate(db); err != nil {
+		return err
+	}
 	if lease.IsSystem(s.Name) {
 		return sqlstate.New(sqlstate.ReservedName, "unacceptable schema name \"%s\"", s.Name).
 			WithDetail("The prefix \"pg_\" is reserved for system schemas.")

@@ -539,7 +539,7 @@ func (f *Functions) Description(class string, oid uint32, column int) string {
 		}
 	case "pg_database":
 		list, _ := f.view.Databases(f.ctx)
-		for _, d := range list {
+		for _, d := range catalog.WithTemplates(list) {
 			if uint32(d.ID) == oid {
 				return d.Comment
 			}
@@ -617,7 +617,7 @@ func protocolOptions(t *catalog.Table) (out [][2]string) {
 // database finds a database by its identity; nil if there is none.
 func (f *Functions) database(id catalog.ID) *catalog.Database {
 	list, _ := f.view.Databases(f.ctx)
-	for _, d := range list {
+	for _, d := range catalog.WithTemplates(list) {
 		if d.ID == id {
 			return d
 		}

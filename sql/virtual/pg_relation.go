@@ -640,7 +640,7 @@ func pgShdescription(r *reading) error {
 	if err != nil {
 		return err
 	}
-	for _, d := range dbs {
+	for _, d := range catalog.WithTemplates(dbs) {
 		if d.Comment != "" {
 			r.add("objoid", d.ID, "classoid", classOfDatabases, "description", d.Comment)
 		}
