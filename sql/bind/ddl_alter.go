@@ -151,6 +151,13 @@ func (b *builder) alterType(n *tree.AlterTableAlterColumnType, t *catalog.Table,
 			b.fail(sqlstate.DatatypeMismatch, nil, "default for column \"%s\" cannot be cast automatically to type %s", col.Name, to.Name())
 		}
 	}
+	for i := range t.Indexes {
+		for _, k := range t.Indexes[i].Columns {
+			if k.Column == col.ID {
+				b.operatorClass(k.Class, to)
+			}
+		}
+	}
 	if retyped[col.Name] != nil {
 		b.fail(sqlstate.FeatureNotSupported, nil, "cannot alter type of column \"%s\" twice", col.Name)
 	}

@@ -697,7 +697,7 @@ func (d *tableDef) like(n *tree.LikeTableDef) {
 			var cols []IndexColumnDef
 			for _, ic := range ix.Columns {
 				name := src.Column(ic.Column).Name
-				cols = append(cols, IndexColumnDef{name, ic.Desc})
+				cols = append(cols, IndexColumnDef{name, ic.Desc, ic.Class})
 			}
 			var storing []string
 			for _, id := range ix.Stored {

@@ -232,6 +232,8 @@ const (
 type IndexColumnDef struct {
 	Name string
 	Desc bool
+	// Class is an operator class that is not the type's default.
+	Class string
 }
 
 // ConstraintDef defines a table constraint. Name is always set; for unnamed ones it is chosen as PostgreSQL does

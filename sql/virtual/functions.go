@@ -309,6 +309,9 @@ func keyNames(t *catalog.Table, x *catalog.Index, directions bool) string {
 		if c := t.Column(k.Column); c != nil {
 			b.WriteString(Quote(c.Name))
 		}
+		if k.Class != "" && directions {
+			b.WriteString(" " + k.Class)
+		}
 		if k.Desc && directions {
 			b.WriteString(" DESC")
 		}

@@ -356,6 +356,9 @@ func pgIndex(r *reading) error {
 			var collation, class uint32
 			if c := t.Column(k.Column); c != nil {
 				collation, class = collationOf(c.Type), system.DefaultOperatorClass(c.Type)
+				if own, ok := system.OperatorClassNamed(k.Class); ok {
+					class = own.OID
+				}
 			}
 			collations, classes = append(collations, collation), append(classes, class)
 		}
