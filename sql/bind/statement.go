@@ -243,6 +243,8 @@ type ConstraintDef struct {
 	Kind      ConstraintKind
 	Name      string
 	NameGiven bool
+	// copied says that LIKE has made the constraint.
+	copied bool
 	// node is a column's name in the text that defines the constraint.
 	node string
 	// Columns are the key columns of PRIMARY KEY and UNIQUE; for FOREIGN KEY the referencing columns.
