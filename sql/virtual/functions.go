@@ -489,11 +489,37 @@ func deferral(deferrable, deferred bool) string {
 }
 
 // ViewDef implements system.Environment.
-func (f *Functions) ViewDef(oid uint32) string {
-	if t := f.table(oid); t != nil && (t.Kind == catalog.KindView || t.Materialized) {
-		return " " + f.shown(t.View) + ";"
+func (f *Functions) ViewDef(oid uint32, pretty bool) string {
+	t := f.table(oid)
+	if t == nil || t.Kind != catalog.KindView && !t.Materialized {
+		return ""
 	}
-	return ""
+	named := func(t *catalog.Table) (all, texts []string) {
+		for _, c := range visibleColumns(t) {
+			if all = append(all, c.Name); c.Type.Kind == types.KindText {
+				texts = append(texts, c.Name)
+			}
+		}
+		return all, texts
+	}
+	columns, texts := named(t)
+	return " " + parse.Layout(f.shown(t.View), pretty, columns, func(i int) bool { return slices.Contains(texts, columns[i]) }, func(path []string) (string, []string, []string, bool) {
+		if len(path) > 2 {
+			return "", nil, nil, false
+		}
+		for _, id := range t.DependsOn {
+			of := f.table(uint32(id))
+			if of == nil || of.Name != path[len(path)-1] || len(path) == 2 && f.schemaName(of.Schema) != path[0] {
+				continue
+			}
+			columns, texts := named(of)
+			if f.visible(of) {
+				return Quote(of.Name), columns, texts, true
+			}
+			return f.qualified(of), columns, texts, true
+		}
+		return "", nil, nil, false
+	}) + ";"
 }
 
 // PrettyExpr implements system.Environment.

@@ -491,7 +491,7 @@ func pgMatviews(r *reading) error {
 		if t.Materialized {
 			shown := slices.ContainsFunc(t.Indexes, func(x catalog.Index) bool { return shownIndex(t, &x) })
 			r.add("schemaname", f.schemaName(t.Schema), "matviewname", t.Name, "matviewowner", t.Owner, "hasindexes", shown, "ispopulated", true,
-				"definition", " "+f.shown(t.View)+";")
+				"definition", f.ViewDef(uint32(t.ID), false))
 		}
 	}
 	return nil
@@ -505,7 +505,7 @@ func pgViews(r *reading) error {
 	}
 	for _, t := range all {
 		if t.Kind == catalog.KindView {
-			r.add("schemaname", f.schemaName(t.Schema), "viewname", t.Name, "viewowner", t.Owner, "definition", " "+f.shown(t.View)+";")
+			r.add("schemaname", f.schemaName(t.Schema), "viewname", t.Name, "viewowner", t.Owner, "definition", f.ViewDef(uint32(t.ID), false))
 		}
 	}
 	return nil
