@@ -28,12 +28,14 @@ const (
 	SupportedLeases
 	// RememberedCommits is commands that say which transactions they commit, so that replicas can tell when a record can't.
 	RememberedCommits
+	// OperatorClasses is index columns whose descriptor names an operator class.
+	OperatorClasses
 	// released is how many features this release has.
 	released
 )
 
 // present is what this release can do. Its Own is the version of the last feature of the release.
-var present = Binary{Own: Version{0, 1, 10}, Oldest: Version{0, 1, 0}}
+var present = Binary{Own: Version{0, 1, 11}, Oldest: Version{0, 1, 0}}
 
 // feature is what is known of a Feature.
 type feature struct {
@@ -54,6 +56,7 @@ var known = [released]feature{
 	Ceilings:            {"clock_ceilings", Version{0, 1, 8}},
 	SupportedLeases:     {"supported_leases", Version{0, 1, 9}},
 	RememberedCommits:   {"remembered_commits", Version{0, 1, 10}},
+	OperatorClasses:     {"operator_classes", Version{0, 1, 11}},
 }
 
 // features is every Feature.

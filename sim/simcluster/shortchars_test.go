@@ -12,7 +12,7 @@ import (
 )
 
 // TestShortCharsBeforeUpgrade: no table stores char(n) without its blanks before the upgrade is finalized, since a node of the earlier binary would read it so; a table of that time is read and
-// written afterwards as before.
+// written afterwards as before. Nor does an index remember its operator classes, which that node would not read.
 func TestShortCharsBeforeUpgrade(t *testing.T) {
 	v := func(text string) version.Version { v, _ := version.Parse(text); return v }
 	synctest.Test(t, func(t *testing.T) {
@@ -22,6 +22,14 @@ func TestShortCharsBeforeUpgrade(t *testing.T) {
 			c.Node(0).Catalog().Snapshot().EachTable(func(d *catalog.Table) {
 				if d.Name == table {
 					is = d.ShortChars
+				}
+			})
+			return is
+		}
+		class := func(table string) (is string) {
+			c.Node(0).Catalog().Snapshot().EachTable(func(d *catalog.Table) {
+				if d.Name == table {
+					is = d.Indexes[len(d.Indexes)-1].Columns[0].Class
 				}
 			})
 			return is
@@ -36,8 +44,12 @@ func TestShortCharsBeforeUpgrade(t *testing.T) {
 		conn := connect(t, c, 0)
 		exec(t, conn, "CREATE TABLE early (id int PRIMARY KEY, v char(5))")
 		exec(t, conn, "INSERT INTO early VALUES (1, 'a')")
+		exec(t, conn, "CREATE INDEX ON early (v bpchar_pattern_ops)")
 		if short("early") {
 			t.Error("a table of the earlier version stores short values")
+		}
+		if class("early") != "" {
+			t.Error("an index of the earlier version has an operator class")
 		}
 		read("early", "[a    ]")
 		run.Own = v("0.2")
@@ -57,6 +69,10 @@ func TestShortCharsBeforeUpgrade(t *testing.T) {
 		exec(t, conn, "INSERT INTO late VALUES (1, 'b')")
 		if !short("late") || short("early") || short("other") {
 			t.Errorf("short values: late %v, early %v, other %v", short("late"), short("early"), short("other"))
+		}
+		exec(t, conn, "CREATE INDEX ON late (v bpchar_pattern_ops)")
+		if got := class("late"); got != "bpchar_pattern_ops" {
+			t.Errorf("the operator class is %q", got)
 		}
 		read("early", "[a    ]")
 		read("late", "[b    ]")

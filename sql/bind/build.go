@@ -89,7 +89,7 @@ func AppendIndex(t *catalog.Table, d *IndexDef, oid catalog.ID) *catalog.Index {
 	t.NextIndex++
 	for _, k := range d.Columns {
 		if c := t.ColumnByName(k.Name); c != nil {
-			ix.Columns = append(ix.Columns, catalog.IndexColumn{Column: c.ID, Desc: k.Desc})
+			ix.Columns = append(ix.Columns, catalog.IndexColumn{Column: c.ID, Desc: k.Desc, Class: k.Class})
 		}
 	}
 	for _, s := range d.Storing {

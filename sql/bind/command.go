@@ -176,6 +176,9 @@ func (b *builder) grant(n *parse.Grant) Statement {
 			if db == nil || o.Schema != "" {
 				b.fail(sqlstate.InvalidCatalogName, nil, "database \"%s\" does not exist", o.Name)
 			}
+			if db.IsTemplate() {
+				raise(UnchangedTemplate(o.Name))
+			}
 			g.Objects = append(g.Objects, db.ID)
 		}
 	case n.Kind == "SCHEMA":

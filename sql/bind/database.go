@@ -9,6 +9,12 @@ import (
 	"meridian/sql/sqlstate"
 )
 
+// UnchangedTemplate refuses a change of a template database, which is no stored object, or of what it has.
+func UnchangedTemplate(name string) error {
+	return sqlstate.New(sqlstate.FeatureNotSupported, "changes of template database \"%s\" are not supported", name).
+		WithHint("A new database is empty whatever its template is. Connect to another database, or make one by CREATE DATABASE.")
+}
+
 // databaseOption accepts the options of CREATE DATABASE that are true of every database, and refuses others. STRATEGY, which selects how
 // PostgreSQL copies the template's files, and COLLATION_VERSION have no meaning here.
 func (b *builder) databaseOption(o parse.StorageOption) {

@@ -212,6 +212,9 @@ func (b *builder) newName(database, schema, name string) Name {
 	if db == nil {
 		b.fail(sqlstate.InvalidCatalogName, n.Database, "database \"%s\" does not exist", n.Database)
 	}
+	if db.IsTemplate() {
+		raise(UnchangedTemplate(n.Database))
+	}
 	if n.Schema == "" {
 		for _, s := range b.View.SearchPath() {
 			if s == "$user" {

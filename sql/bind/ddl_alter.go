@@ -32,7 +32,7 @@ func (b *builder) alterTable(n *tree.AlterTable) Statement {
 	}
 	draft := *t
 	draft.Columns = append([]catalog.Column(nil), t.Columns...)
-	d := &tableDef{b: b, existing: t, draft: &draft, names: map[string]bool{}, generated: map[string]bool{}}
+	d := &tableDef{b: b, existing: t, draft: &draft, names: map[string]bool{}, generated: map[string]bool{}, kinds: map[string]ConstraintKind{}}
 	d.name = Name{Database: b.databaseOf(t), Schema: b.schemaOf(t), Name: t.Name}
 	for i := range t.Checks {
 		d.names[t.Checks[i].Name] = true
@@ -151,6 +151,13 @@ func (b *builder) alterType(n *tree.AlterTableAlterColumnType, t *catalog.Table,
 			b.fail(sqlstate.DatatypeMismatch, nil, "default for column \"%s\" cannot be cast automatically to type %s", col.Name, to.Name())
 		}
 	}
+	for i := range t.Indexes {
+		for _, k := range t.Indexes[i].Columns {
+			if k.Column == col.ID {
+				b.operatorClass(k.Class, to)
+			}
+		}
+	}
 	if retyped[col.Name] != nil {
 		b.fail(sqlstate.FeatureNotSupported, nil, "cannot alter type of column \"%s\" twice", col.Name)
 	}
@@ -160,10 +167,7 @@ func (b *builder) alterType(n *tree.AlterTableAlterColumnType, t *catalog.Table,
 
 // flush turns the columns and constraints that a definition step gathered into actions.
 func (d *tableDef) flush(a *AlterTable, ifNotExists bool) {
-	for _, f := range d.later {
-		f()
-	}
-	d.later = nil
+	d.finish()
 	for _, c := range d.columns {
 		a.Actions = append(a.Actions, &AddColumn{IfNotExists: ifNotExists, Column: c})
 	}
@@ -237,7 +241,7 @@ func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef
 			d.unique(def, b.deferral(uniqueKind(def)))
 		case *tree.CheckConstraintTableDef:
 			ifNotExists(def.IfNotExists)
-			d.check(string(def.Name), def.Expr, "", notValid)
+			d.check(string(def.Name), def.Expr, notValid)
 		case *tree.ForeignKeyConstraintTableDef:
 			ifNotExists(def.IfNotExists)
 			d.foreign(def, notValid, b.deferral(parse.ForeignConstraint))

@@ -36,12 +36,12 @@ func (b *builder) indexKeys(list tree.IndexElemList, of *catalog.Table, t string
 				b.failKey(sqlstate.DuplicateColumn, e.Column, "column \"%s\" appears twice in unique constraint", e.Column)
 			}
 		}
-		b.operatorClass(e, keyType(string(e.Column)))
+		class := b.operatorClass(string(e.OpClass), keyType(string(e.Column)))
 		desc := e.Direction == tree.Descending
 		if e.NullsOrder == tree.NullsFirst && !desc || e.NullsOrder == tree.NullsLast && desc {
 			b.fail(sqlstate.FeatureNotSupported, e.Column, "this NULLS order is not supported for indexes")
 		}
-		out = append(out, IndexColumnDef{Name: string(e.Column), Desc: desc})
+		out = append(out, IndexColumnDef{Name: string(e.Column), Desc: desc, Class: class})
 	}
 	return out
 }

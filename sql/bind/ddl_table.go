@@ -37,15 +37,118 @@ type tableDef struct {
 	// generated are columns with a generation expression, which may not be bound yet.
 	generated map[string]bool
 	onCommit  catalog.OnCommit
-	// later are checks and foreign keys, bound when all columns are known.
-	later []func()
+	// later are checks and keys, bound when all columns are known, and last are foreign keys, bound when all keys are.
+	later, last []func()
+	// kinds are the kinds of the constraints that the statement names, by their names.
+	kinds map[string]ConstraintKind
+	// constraintNames are the names of the constraints of all tables of the schema; nil: not needed yet.
+	constraintNames map[string]bool
 }
 
 func (d *tableDef) taken(s string) bool {
 	return d.names[s] || d.b.relationNameTaken(d.name.Database, d.name.Schema, s, d.existing)
 }
 
-func (d *tableDef) constraintTaken(s string) bool { return d.names[s] }
+// constraintTaken reports whether the schema has a constraint of the name, of whichever table: a generated name is another one then, as in PostgreSQL.
+func (d *tableDef) constraintTaken(s string) bool {
+	if d.constraintNames == nil {
+		d.constraintNames = d.b.constraintNames(d.name)
+	}
+	return d.names[s] || d.constraintNames[s]
+}
+
+// keyTaken reports whether the schema has a relation or a constraint of the name.
+func (d *tableDef) keyTaken(s string) bool { return d.taken(s) || d.constraintTaken(s) }
+
+// constraintNames are the names of all constraints in the schema of a new relation.
+func (b *builder) constraintNames(n Name) map[string]bool {
+	out := map[string]bool{}
+	s, err := b.View.Schema(b.ctx, n.Database, n.Schema)
+	check(err)
+	ts, err := b.View.Tables(b.ctx, n.Database)
+	check(err)
+	for _, t := range ts {
+		if s == nil || t.Schema != s.ID {
+			continue
+		}
+		for i := range t.Indexes {
+			if x := &t.Indexes[i]; x.Constraint && !(x.Primary && t.ImplicitPrimary) {
+				out[x.Name] = true
+			}
+		}
+		for i := range t.Checks {
+			out[t.Checks[i].Name] = true
+		}
+		for i := range t.Foreign {
+			out[t.Foreign[i].Name] = true
+		}
+	}
+	return out
+}
+
+// finish binds the elements that waited for others: checks and keys, then foreign keys.
+func (d *tableDef) finish() {
+	for _, f := range d.later {
+		f()
+	}
+	d.nameKeys()
+	for _, f := range d.last {
+		f()
+	}
+	d.later, d.last = nil, nil
+}
+
+// nameKeys gives the keys that have no name theirs, the primary key's first. Of several keys that are the same in CREATE TABLE one is left, with the name of the first that has one,
+// and the primary key if it is among them.
+func (d *tableDef) nameKeys() {
+	var keys []int
+	for i := range d.constraints {
+		if d.constraints[i].Kind == PrimaryKey {
+			keys = append(keys, i)
+		}
+	}
+	drop := map[int]bool{}
+	for i := range d.constraints {
+		c := &d.constraints[i]
+		if c.Kind != Unique {
+			continue
+		}
+		same := slices.IndexFunc(keys, func(j int) bool { return d.existing == nil && d.constraints[j].sameKey(c) })
+		if same < 0 {
+			keys = append(keys, i)
+			continue
+		}
+		if o := &d.constraints[keys[same]]; !o.NameGiven {
+			o.Name, o.NameGiven = c.Name, c.NameGiven
+		}
+		drop[i] = true
+	}
+	for _, i := range keys {
+		c := &d.constraints[i]
+		switch {
+		case c.Name != "":
+			continue
+		case c.Kind == PrimaryKey:
+			c.Name = pickName(d.keyTaken, "pkey", d.name.Name)
+		default:
+			c.Name = pickName(d.keyTaken, "key", d.name.Name, indexColumnNames(c.Columns, c.Storing)...)
+		}
+		d.names[c.Name] = true
+	}
+	var kept []ConstraintDef
+	for i, c := range d.constraints {
+		if !drop[i] {
+			kept = append(kept, c)
+		}
+	}
+	d.constraints = kept
+}
+
+// sameKey reports whether two keys, of which neither is copied from another table, are the same but for their names.
+func (k *ConstraintDef) sameKey(o *ConstraintDef) bool {
+	return !k.copied && !o.copied && slices.Equal(k.Columns, o.Columns) && slices.Equal(k.Storing, o.Storing) && k.Deferrable == o.Deferrable && k.Deferred == o.Deferred &&
+		k.Predicate == o.Predicate && k.Partitioning == nil && o.Partitioning == nil
+}
 
 func (d *tableDef) column(name string) *ColumnDef {
 	for i := range d.columns {
@@ -59,7 +162,7 @@ func (d *tableDef) column(name string) *ColumnDef {
 func (d *tableDef) has(name string) bool { return d.draft.ColumnByName(name) != nil }
 
 func (b *builder) createTable(n *tree.CreateTable) Statement {
-	d := &tableDef{b: b, names: map[string]bool{}, generated: map[string]bool{}}
+	d := &tableDef{b: b, names: map[string]bool{}, generated: map[string]bool{}, kinds: map[string]ConstraintKind{}}
 	temporary := n.Persistence.IsTemporary()
 	d.name, temporary = b.newRelation(string(n.Table.CatalogName), string(n.Table.SchemaName), string(n.Table.ObjectName), temporary)
 	d.temporary = temporary
@@ -140,9 +243,7 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 		if len(d.columns) > maxColumns {
 			b.fail(sqlstate.TooManyColumns, nil, "tables can have at most %d columns", maxColumns)
 		}
-		for _, f := range d.later {
-			f()
-		}
+		d.finish()
 	}
 	for _, c := range b.stmt.Included {
 		if !d.has(c) {
@@ -242,10 +343,10 @@ func (d *tableDef) define(def tree.TableDef) {
 		def := b.deferral(uniqueKind(n))
 		d.later = append(d.later, func() { d.unique(n, def) })
 	case *tree.CheckConstraintTableDef:
-		d.later = append(d.later, func() { d.check(string(n.Name), n.Expr, "", false) })
+		d.later = append(d.later, func() { d.check(string(n.Name), n.Expr, false) })
 	case *tree.ForeignKeyConstraintTableDef:
 		def := b.deferral(parse.ForeignConstraint)
-		d.later = append(d.later, func() { d.foreign(n, false, def) })
+		d.last = append(d.last, func() { d.foreign(n, false, def) })
 	case *tree.IndexTableDef:
 		d.later = append(d.later, func() { d.index(n) })
 	case *tree.FamilyTableDef:
@@ -346,7 +447,7 @@ func (d *tableDef) columnDef(n *tree.ColumnTableDef) {
 	}
 	for i := range n.CheckExprs {
 		ck := n.CheckExprs[i]
-		d.later = append(d.later, func() { d.check(string(ck.ConstraintName), ck.Expr, name, false) })
+		d.later = append(d.later, func() { d.check(string(ck.ConstraintName), ck.Expr, false) })
 	}
 	if n.References.Table != nil {
 		fk := &tree.ForeignKeyConstraintTableDef{Name: n.References.ConstraintName, Table: *n.References.Table, FromCols: tree.NameList{n.Name},
@@ -355,7 +456,7 @@ func (d *tableDef) columnDef(n *tree.ColumnTableDef) {
 			fk.ToCols = tree.NameList{n.References.Col}
 		}
 		def := b.deferral(parse.ForeignConstraint)
-		d.later = append(d.later, func() { d.foreign(fk, false, def) })
+		d.last = append(d.last, func() { d.foreign(fk, false, def) })
 	}
 }
 
@@ -488,6 +589,13 @@ func (d *tableDef) constraint(c ConstraintDef) {
 	}
 	if c.NameGiven {
 		if d.names[c.Name] {
+			isKey := func(k ConstraintKind) bool { return k == PrimaryKey || k == Unique }
+			switch of, here := d.kinds[c.Name]; {
+			case here && of == Check && c.Kind == Check && d.existing == nil:
+				b.fail(sqlstate.DuplicateObject, nil, "check constraint \"%s\" already exists", c.Name)
+			case here && isKey(of) && isKey(c.Kind), !here && isKey(c.Kind) && d.taken(c.Name):
+				b.fail(sqlstate.DuplicateTable, nil, "relation \"%s\" already exists", c.Name)
+			}
 			b.fail(sqlstate.DuplicateObject, nil, "constraint \"%s\" for relation \"%s\" already exists", c.Name, d.name.Name)
 		}
 		if (c.Kind == PrimaryKey || c.Kind == Unique) && d.taken(c.Name) {
@@ -495,10 +603,6 @@ func (d *tableDef) constraint(c ConstraintDef) {
 		}
 	} else {
 		switch c.Kind {
-		case PrimaryKey:
-			c.Name = pickName(d.taken, "pkey", d.name.Name)
-		case Unique:
-			c.Name = pickName(d.taken, "key", d.name.Name, indexColumnNames(c.Columns, c.Storing)...)
 		case Check:
 			var column []string
 			if len(c.ExprColumns) == 1 {
@@ -509,7 +613,9 @@ func (d *tableDef) constraint(c ConstraintDef) {
 			c.Name = pickName(d.constraintTaken, "fkey", d.name.Name, cols...)
 		}
 	}
-	d.names[c.Name] = true
+	if c.Name != "" { // nameKeys gives others theirs
+		d.names[c.Name], d.kinds[c.Name] = true, c.Kind
+	}
 	if c.Kind == PrimaryKey {
 		for _, o := range d.constraints {
 			if o.Kind == PrimaryKey {
@@ -579,17 +685,9 @@ func (d *tableDef) unique(n *tree.UniqueConstraintTableDef, def parse.Deferral) 
 	d.constraint(deferred(c, def))
 }
 
-func (d *tableDef) check(name string, e tree.Expr, column string, notValid bool) {
+func (d *tableDef) check(name string, e tree.Expr, notValid bool) {
 	c := ConstraintDef{Kind: Check, Name: name, NotValid: notValid}
 	c.Expr, c.ExprColumns = d.b.constraintExpr(e, d.draft, "check constraints")
-	if column != "" && len(c.ExprColumns) != 1 {
-		// A column's check is named after the column, whichever columns it reads.
-		saved := c.ExprColumns
-		c.ExprColumns = []string{column}
-		d.constraint(c)
-		d.constraints[len(d.constraints)-1].ExprColumns = saved
-		return
-	}
 	d.constraint(c)
 }
 
@@ -700,7 +798,7 @@ func (d *tableDef) like(n *tree.LikeTableDef) {
 			var cols []IndexColumnDef
 			for _, ic := range ix.Columns {
 				name := src.Column(ic.Column).Name
-				cols = append(cols, IndexColumnDef{name, ic.Desc})
+				cols = append(cols, IndexColumnDef{name, ic.Desc, ic.Class})
 			}
 			var storing []string
 			for _, id := range ix.Stored {
@@ -708,9 +806,9 @@ func (d *tableDef) like(n *tree.LikeTableDef) {
 			}
 			switch {
 			case ix.PrimaryKey():
-				d.constraint(ConstraintDef{Kind: PrimaryKey, Columns: cols, Deferrable: ix.Deferrable, Deferred: ix.Deferred})
+				d.constraint(ConstraintDef{Kind: PrimaryKey, copied: true, Columns: cols, Deferrable: ix.Deferrable, Deferred: ix.Deferred})
 			case ix.Constraint:
-				d.constraint(ConstraintDef{Kind: Unique, Columns: cols, Storing: storing, Deferrable: ix.Deferrable, Deferred: ix.Deferred})
+				d.constraint(ConstraintDef{Kind: Unique, copied: true, Columns: cols, Storing: storing, Deferrable: ix.Deferrable, Deferred: ix.Deferred})
 			default:
 				name := pickName(d.taken, "idx", d.name.Name, indexColumnNames(cols, storing)...)
 				d.names[name] = true

@@ -1,6 +1,7 @@
 package bind
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
@@ -373,6 +374,24 @@ func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, or
 	s := &scope{}
 	r := &relation{}
 	var plain []opt.ProjectItem
+	defined := len(as.Cols) > 0 && as.Cols[0].Type != nil
+	if defined && ordinality {
+		raise(b.at(sqlstate.New(sqlstate.SyntaxError, "WITH ORDINALITY cannot be used with a column definition list").
+			WithHint("Put the column definition list inside ROWS FROM()."), as.Cols[0].Name))
+	}
+	notRecord := func(cols []column) {
+		switch {
+		case !defined:
+		case len(cols) == 1 && cols[0].t.Kind == types.KindTuple && cols[0].t.Names == nil && cols[0].t.Row == "":
+			b.fail(sqlstate.FeatureNotSupported, as.Cols[0].Name, "a column definition list is not supported for rows of this function")
+		case len(cols) == 1 && cols[0].t.Kind != types.KindTuple:
+			b.fail(sqlstate.SyntaxError, as.Cols[0].Name, "a column definition list is only allowed for functions returning \"record\"")
+		case len(cols) == 1 && cols[0].t.Row != "":
+			b.fail(sqlstate.SyntaxError, as.Cols[0].Name, "a column definition list is redundant for a function returning a named composite type")
+		default:
+			b.fail(sqlstate.SyntaxError, as.Cols[0].Name, "a column definition list is redundant for a function with OUT parameters")
+		}
+	}
 	for _, e := range n.Items {
 		f, ok := unparen(e).(*tree.FuncExpr)
 		if ok && f.WindowDef == nil {
@@ -404,6 +423,7 @@ func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, or
 					continue
 				}
 				fn, cols := b.setFunc(args, name, f)
+				notRecord(cols)
 				if len(cols) == 1 && cols[0].name == name && alias != "" && len(n.Items) == 1 {
 					cols[0].name = alias
 				}
@@ -421,6 +441,7 @@ func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, or
 		if alias != "" && len(n.Items) == 1 {
 			name = alias
 		}
+		notRecord([]column{{t: x.Type()}})
 		id := b.meta.Add(opt.ColumnMeta{Name: name, Type: x.Type()})
 		plain = append(plain, opt.ProjectItem{Col: id, Expr: x})
 		s.cols = append(s.cols, column{name: name, id: id, t: x.Type()})
@@ -500,13 +521,18 @@ func (b *builder) recordCall(c *exprContext, f *tree.FuncExpr, name string, as *
 	switch {
 	case base != "json" && base != "jsonb" && listed:
 		return nil
-	case !listed && name != "json_populate_recordset" && name != "jsonb_populate_recordset":
+	case !listed && !slices.Contains([]string{"json_populate_record", "jsonb_populate_record", "json_populate_recordset", "jsonb_populate_recordset"}, name):
 		return nil
 	case !listed:
-		return b.call(name, b.callArgs(c, f.Exprs), f)
+		return b.populateCall(c, f, name, as)
 	case as == nil || len(as.Cols) == 0 || as.Cols[0].Type == nil:
 		b.fail(sqlstate.SyntaxError, f, "a column definition list is required for functions returning \"record\"")
 	}
+	return b.call(base+suffix, append([]scalar.Expr{&scalar.Const{T: b.definedRow(as)}}, b.callArgs(c, f.Exprs)...), f)
+}
+
+// definedRow is the type of the rows whose columns AS lists with their types.
+func (b *builder) definedRow(as *tree.AliasClause) *types.T {
 	row := &types.T{Kind: types.KindTuple}
 	for i, col := range as.Cols {
 		if col.Type == nil { // the grammar of PostgreSQL has a type for each or for none
@@ -516,8 +542,64 @@ func (b *builder) recordCall(c *exprContext, f *tree.FuncExpr, name string, as *
 			}
 			b.fail(sqlstate.SyntaxError, nil, "syntax error at or near \"%s\"", next)
 		}
-		row.Fields = append(row.Fields, b.typeRef(col.Type))
+		t := b.typeRef(col.Type)
+		if t.Kind != types.KindTuple {
+			b.storable(string(col.Name), t, nil)
+		}
+		if slices.Contains(row.Names, string(col.Name)) {
+			b.fail(sqlstate.DuplicateColumn, nil, "column name \"%s\" specified more than once", col.Name)
+		}
+		row.Fields = append(row.Fields, t)
 		row.Names = append(row.Names, string(col.Name))
 	}
-	return b.call(base+suffix, append([]scalar.Expr{&scalar.Const{T: row}}, b.callArgs(c, f.Exprs)...), f)
+	return row
+}
+
+// populateCall binds json_populate_record and its like, whose rows have the type of their first argument: a named one, or the columns that AS lists.
+func (b *builder) populateCall(c *exprContext, f *tree.FuncExpr, name string, as *tree.AliasClause) scalar.Expr {
+	args := b.callArgs(c, f.Exprs)
+	defined := as != nil && len(as.Cols) > 0 && as.Cols[0].Type != nil
+	if len(args) == 0 || args[0].Type().Kind != types.KindTuple || args[0].Type().Row != "" {
+		x := b.call(name, args, f)
+		if defined {
+			b.fail(sqlstate.SyntaxError, as.Cols[0].Name, "a column definition list is redundant for a function returning a named composite type")
+		}
+		return x
+	}
+	if as == nil { // not in FROM
+		return b.call(name, args, f)
+	}
+	if !defined {
+		b.fail(sqlstate.SyntaxError, f, "a column definition list is required for functions returning \"record\"")
+	}
+	row, given := b.definedRow(as), args[0].Type()
+	if k, ok := args[0].(*scalar.Const); ok && k.Value.IsNull() || len(given.Fields) == 0 {
+		return b.call(name, append([]scalar.Expr{&scalar.Const{T: row}}, args[1:]...), f)
+	}
+	differs := sqlstate.New(sqlstate.DatatypeMismatch, "function return row and query-specified return row do not match")
+	if len(given.Fields) != len(row.Fields) {
+		what := "attributes"
+		if len(given.Fields) == 1 {
+			what = "attribute"
+		}
+		raise(differs.WithDetail("Returned row contains %d %s, but query expects %d.", len(given.Fields), what, len(row.Fields)))
+	}
+	ctor, ok := args[0].(*scalar.RowCtor)
+	if !ok {
+		b.fail(sqlstate.FeatureNotSupported, f, "a column definition list is not supported for this call of %s", name)
+	}
+	named := *given
+	named.Names = nil
+	for i, t := range given.Fields {
+		named.Names = append(named.Names, "f"+itoa(i+1))
+		if t.Kind == types.KindUnknown {
+			t = types.Text
+		}
+		if !t.Bare().Equal(row.Fields[i].Bare()) {
+			raise(differs.WithDetail("Returned type %s at ordinal position %d, but query expects %s.", t.Name(), i+1, row.Fields[i].Name()))
+		}
+	}
+	with := *ctor
+	with.T = &named
+	return b.call(name, append([]scalar.Expr{&with}, args[1:]...), f)
 }

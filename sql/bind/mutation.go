@@ -2,6 +2,7 @@ package bind
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
@@ -72,7 +73,8 @@ func (b *builder) newRow(t *catalog.Table, alias string) ([]opt.ColumnID, *scope
 	return ids, s
 }
 
-// checks binds the table's CHECK constraints over a row as written. A constraint may come with its column.
+// checks binds the table's CHECK constraints over a row as written, in the order of their names, in which PostgreSQL looks at them: the first one that fails is the error's. A constraint
+// may come with its column.
 func (b *builder) checks(t *catalog.Table, ids []opt.ColumnID, alias string) []opt.CheckExpr {
 	if len(t.Checks) == 0 {
 		return nil
@@ -91,6 +93,7 @@ func (b *builder) checks(t *catalog.Table, ids []opt.ColumnID, alias string) []o
 		}
 		out = append(out, opt.CheckExpr{Name: c.Name, Expr: b.asBool(b.stored(t, c.Expr, row), "CHECK", nil)})
 	}
+	slices.SortStableFunc(out, func(x, y opt.CheckExpr) int { return strings.Compare(x.Name, y.Name) })
 	return out
 }
 

@@ -249,7 +249,7 @@ func constantText(d types.Datum, t *types.T) string {
 func keysOf(t *catalog.Table, x *catalog.Index) (out []IndexColumnDef) {
 	for _, k := range x.Columns[x.Implicit:] {
 		if c := t.Column(k.Column); c != nil {
-			out = append(out, IndexColumnDef{Name: c.Name, Desc: k.Desc})
+			out = append(out, IndexColumnDef{Name: c.Name, Desc: k.Desc, Class: k.Class})
 		}
 	}
 	return out

@@ -74,7 +74,7 @@ func (b *builder) setPlacement(n *parse.SetPlacement) Statement {
 		b.fail(sqlstate.UndefinedObject, nil, "placement \"\" does not exist")
 	}
 	if n.Database != "" {
-		return &TagPlacement{Database: b.namedDatabase(n.Database), Placement: n.Placement}
+		return &TagPlacement{Database: b.changedDatabase(n.Database), Placement: n.Placement}
 	}
 	if n.IfExists && b.lookupTable(n.Table.Database, n.Table.Schema, n.Table.Name) == nil {
 		return &Noop{Tag: "ALTER TABLE", Notice: "relation \"" + n.Table.Name + "\" does not exist, skipping"}

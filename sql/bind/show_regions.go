@@ -16,6 +16,15 @@ func (b *builder) namedDatabase(name string) *catalog.Database {
 	return db
 }
 
+// changedDatabase is namedDatabase of a statement that may change the database.
+func (b *builder) changedDatabase(name string) *catalog.Database {
+	db := b.namedDatabase(name)
+	if db.IsTemplate() {
+		raise(UnchangedTemplate(db.Name))
+	}
+	return db
+}
+
 // showRegions binds the SHOWs about regions as queries over meridian_internal; nil if the statement is another SHOW.
 func (b *builder) showRegions(n *parse.Show) Statement {
 	of := func() string { return parse.QuoteLiteral(b.namedDatabase(n.Name.Database).Name) }

@@ -232,6 +232,8 @@ const (
 type IndexColumnDef struct {
 	Name string
 	Desc bool
+	// Class is an operator class that is not the type's default.
+	Class string
 }
 
 // ConstraintDef defines a table constraint. Name is always set; for unnamed ones it is chosen as PostgreSQL does
@@ -241,6 +243,8 @@ type ConstraintDef struct {
 	Kind      ConstraintKind
 	Name      string
 	NameGiven bool
+	// copied says that LIKE has made the constraint.
+	copied bool
 	// node is a column's name in the text that defines the constraint.
 	node string
 	// Columns are the key columns of PRIMARY KEY and UNIQUE; for FOREIGN KEY the referencing columns.

@@ -10,6 +10,7 @@ import (
 	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/parse"
+	"meridian/sql/scalar/system"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
@@ -38,33 +39,27 @@ func (b *builder) parameters(known []parameter, ps tree.StorageParams, into map[
 	return ns
 }
 
-// operatorClasses has the operator classes of B-trees by name, with the types that they order. All of them have the type's own order, those for
-// patterns too, since text is ordered by its bytes.
-var operatorClasses = map[string][]types.Kind{
-	"bool_ops": {types.KindBool}, "int2_ops": {types.KindInt2}, "int4_ops": {types.KindInt4}, "int8_ops": {types.KindInt8},
-	"float4_ops": {types.KindFloat4}, "float8_ops": {types.KindFloat8}, "numeric_ops": {types.KindDecimal},
-	"text_ops": {types.KindText, types.KindVarChar}, "varchar_ops": {types.KindText, types.KindVarChar},
-	"text_pattern_ops": {types.KindText, types.KindVarChar}, "varchar_pattern_ops": {types.KindText, types.KindVarChar},
-	"bpchar_ops": {types.KindBPChar}, "bpchar_pattern_ops": {types.KindBPChar}, "name_ops": {types.KindName}, "char_ops": {types.KindChar},
-	"bytea_ops": {types.KindBytes}, "date_ops": {types.KindDate}, "time_ops": {types.KindTime}, "timetz_ops": {types.KindTimeTZ},
-	"timestamp_ops": {types.KindTimestamp}, "timestamptz_ops": {types.KindTimestampTZ}, "interval_ops": {types.KindInterval},
-	"uuid_ops": {types.KindUUID}, "jsonb_ops": {types.KindJSONB}, "oid_ops": {types.KindOID, types.KindRegClass, types.KindRegType, types.KindRegProc},
-	"array_ops": {types.KindArray}, "enum_ops": {types.KindEnum}, "record_ops": {types.KindTuple}, "oidvector_ops": {types.KindOIDVector},
-}
-
-// operatorClass refuses an operator class that does not exist, or that is for another type.
-func (b *builder) operatorClass(e *tree.IndexElem, t *types.T) {
-	name := string(e.OpClass)
+// operatorClass refuses an operator class that does not exist, that is for another type, or whose order is not that of the column. It returns the name, or an empty one
+// if the class is the type's default.
+func (b *builder) operatorClass(name string, t *types.T) string {
 	if name == "" || t == nil {
-		return
+		return ""
 	}
-	of, ok := operatorClasses[name]
+	c, ok := system.OperatorClassNamed(name)
 	if !ok {
 		b.fail(sqlstate.UndefinedObject, nil, "operator class \"%s\" does not exist for access method \"btree\"", name)
 	}
-	if !slices.Contains(of, t.Kind) {
-		b.fail(sqlstate.DatatypeMismatch, nil, "operator class \"%s\" does not accept data type %s", name, t.Name())
+	accepted, ordered := c.Accepts(t)
+	switch {
+	case !accepted:
+		b.fail(sqlstate.DatatypeMismatch, nil, "operator class \"%s\" does not accept data type %s", name, t.Bare().Name())
+	case !ordered:
+		raise(sqlstate.New(sqlstate.FeatureNotSupported, "operator class \"%s\" is not supported for data type %s", name, t.Bare().Name()).
+			WithHint("An index has the order of its columns' types."))
+	case c.OID == system.DefaultOperatorClass(t):
+		return ""
 	}
+	return name
 }
 
 // alterStorage binds the actions of ALTER TABLE and ALTER INDEX that are about the storage of rows.

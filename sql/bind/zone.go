@@ -61,7 +61,7 @@ func (b *builder) zoneTarget(n *tree.ZoneSpecifier) *ConfigureZone {
 		}
 		return z
 	case n.Database != "":
-		z.Database = b.namedDatabase(string(n.Database))
+		z.Database = b.changedDatabase(string(n.Database))
 		return z
 	}
 	in := &n.TableOrIndex
@@ -130,7 +130,7 @@ func (b *builder) configureZone(n *tree.SetZoneConfig) Statement {
 
 // zoneExtension binds ALTER DATABASE ... ALTER LOCALITY ... CONFIGURE ZONE.
 func (b *builder) zoneExtension(n *tree.AlterDatabaseSetZoneConfigExtension) Statement {
-	z := &ConfigureZone{Database: b.namedDatabase(string(n.DatabaseName)), Extension: &ZoneLocality{Region: string(n.RegionName)}}
+	z := &ConfigureZone{Database: b.changedDatabase(string(n.DatabaseName)), Extension: &ZoneLocality{Region: string(n.RegionName)}}
 	z.Extension.Global = n.LocalityLevel == tree.LocalityLevelGlobal
 	if !z.Database.MultiRegion() {
 		raise(sqlstate.New(sqlstate.InvalidDatabaseDefinition, "database \"%s\" is not multi-region enabled", z.Database.Name).

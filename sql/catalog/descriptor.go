@@ -467,6 +467,8 @@ func (x *Index) PrimaryKey() bool { return x.Primary || x.Key }
 type IndexColumn struct {
 	Column ColumnID
 	Desc   bool
+	// Class is the operator class that was given and is not the type's default; empty: the default one. Its order is the column's own order, so it only shows.
+	Class string `json:",omitempty"`
 }
 
 // Check is a CHECK constraint.

@@ -1,11 +1,17 @@
 package parse
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Display writes an expression of a descriptor as pg_get_expr does: with parentheses around every operation and every operand of a cast, or, in
 // the pretty form, only with those that a reader needs. Its input is a text that scalar.FormatStored or Display has written; a text of another form
 // is returned unchanged.
-func Display(text string, pretty bool) string {
+func Display(text string, pretty bool) string { return displayed(text, pretty, 0, nil) }
+
+// displayed is Display at an indentation of lines; change, unless it is nil, changes the tree first.
+func displayed(text string, pretty bool, indent int, change func(*shown) *shown) string {
 	toks, err := lex(text, 0, nil)
 	if err != nil {
 		return text
@@ -15,7 +21,10 @@ func Display(text string, pretty bool) string {
 	if r.failed || r.toks[r.at].Kind != EOF {
 		return text
 	}
-	d := display{pretty: pretty}
+	if change != nil {
+		x = change(x)
+	}
+	d := display{pretty: pretty, indent: indent}
 	d.put(x)
 	return d.buf.String()
 }
@@ -121,6 +130,9 @@ func (r *reader) expr() *shown {
 	for _, w := range [...]string{"and", "or"} {
 		if r.next(w) {
 			j := &shown{shape: junction, text: strings.ToUpper(w), args: []*shown{x, r.operand()}}
+			if x.shape == junction && x.text == j.text {
+				j.args = append(slices.Clone(x.args), j.args[1]) // a AND b AND c, as the grammar library has it
+			}
 			for r.next(w) {
 				j.args = append(j.args, r.operand())
 			}
@@ -137,6 +149,14 @@ func (r *reader) expr() *shown {
 			return &shown{shape: distinct, text: strings.ToUpper(w), args: []*shown{x, r.operand()}}
 		}
 	}
+	for _, b := range [...]struct{ words, low, high, joined string }{{"between", ">=", "<=", "AND"}, {"not between", "<", ">", "OR"}} {
+		if r.next(strings.Fields(b.words)...) {
+			low := r.operand()
+			r.need("and")
+			return &shown{shape: junction, text: b.joined, args: []*shown{
+				{shape: operation, text: b.low, args: []*shown{x, low}}, {shape: operation, text: b.high, args: []*shown{x, r.operand()}}}}
+		}
+	}
 	if r.next("in", "(") {
 		return r.in(x, "= ANY", r.list(")"))
 	}
@@ -150,7 +170,9 @@ func (r *reader) expr() *shown {
 		}
 	}
 	if op == "" && r.toks[r.at].Kind == Op {
-		op = r.take()
+		if op = r.take(); op == "!=" {
+			op = "<>"
+		}
 	}
 	if op == "" {
 		return x
@@ -213,6 +235,14 @@ func (r *reader) primary() *shown {
 		return &shown{}
 	case r.next("case"):
 		return r.cased()
+	case r.next("cast", "("):
+		x := &shown{shape: cast, args: []*shown{r.expr()}}
+		r.need("as")
+		x.text = r.typeName()
+		r.need(")")
+		return x
+	case t.Kind == Word && r.toks[r.at+1].Kind == String && (isWord(t, r.src, "date") || isWord(t, r.src, "timestamp") || isWord(t, r.src, "timestamptz") || isWord(t, r.src, "time")):
+		return &shown{shape: cast, text: r.typeName(), args: []*shown{{text: r.take()}}}
 	case r.next("array", "["):
 		return &shown{shape: bracketed, text: "ARRAY", args: r.list("]")}
 	case r.next("extract", "("):
@@ -240,10 +270,18 @@ func (r *reader) primary() *shown {
 	}
 	if r.next("(") {
 		switch name {
+		case "current_timestamp", "current_date", "current_time", "localtime", "localtimestamp", "current_user", "session_user", "current_role", "current_catalog":
+			if r.next(")") {
+				return &shown{text: strings.ToUpper(name)}
+			}
 		case "greatest", "least":
 			name = strings.ToUpper(name)
 		case "exists", "EXISTS", "position", "POSITION":
 			r.failed = true // its arguments are a query, or have keywords between them
+		}
+		if t := r.toks[r.at]; t.Kind == Op && r.text() == "*" && r.at+1 < len(r.toks) && r.toks[r.at+1].Kind == Punct && r.toks[r.at+1].Text(r.src) == ")" {
+			r.at += 2 // count(*)
+			return &shown{shape: called, text: name, args: []*shown{{text: "*"}}}
 		}
 		return &shown{shape: called, text: name, args: r.list(")")}
 	}
@@ -305,7 +343,25 @@ func (r *reader) typeName() string {
 	if r.failed {
 		return ""
 	}
-	return r.src[r.toks[from].Pos:r.toks[r.at-1].End]
+	text := r.src[r.toks[from].Pos:r.toks[r.at-1].End]
+	if r.toks[from].Kind != Word || r.punct(from+1, ".") {
+		return text
+	}
+	// The grammar library writes some names in capitals, and short ones.
+	rest := text[len(first):]
+	switch {
+	case first == "varchar":
+		first = "character varying"
+	case first == "timestamptz":
+		first, rest = "timestamp", strings.TrimSuffix(rest, "[]")+" with time zone"+text[len(strings.TrimSuffix(text, "[]")):]
+	case first == "timestamp" && !strings.Contains(rest, "zone"):
+		rest = strings.TrimSuffix(rest, "[]") + " without time zone" + text[len(strings.TrimSuffix(text, "[]")):]
+	}
+	return first + rest
+}
+
+func (r *reader) punct(i int, p string) bool {
+	return i < len(r.toks) && r.toks[i].Kind == Punct && r.toks[i].Text(r.src) == p
 }
 
 // display writes the tree.
@@ -370,8 +426,8 @@ func (d *display) put(x *shown) {
 		d.put(x.args[0])
 		d.str(")")
 	case cast:
-		if a := x.args[0]; a.shape == atomic && (strings.HasSuffix(a.text, "'") || a.text == "NULL") {
-			d.str(a.text)
+		if a := x.args[0]; a.shape == atomic && (strings.HasSuffix(a.text, "'") || a.text == "NULL") || a.shape == bracketed && len(a.args) == 0 {
+			d.put(a)
 		} else {
 			d.around("(")
 			d.arg(a, x)

@@ -154,6 +154,10 @@ func rewrite(s *Statement, toks []Token, stored bool) ([]edit, error) {
 			if err := r.bits(i); err != nil {
 				return nil, err
 			}
+		case Punct:
+			if !stored && i >= r.definitions && r.punct(i, "[") && r.noSubscript(i) {
+				return nil, syntaxError(s.Source, t)
+			}
 		case Word:
 			if i, err = r.word(i); err != nil {
 				return nil, err
@@ -361,6 +365,12 @@ func (r *rewriter) expression(i int) (last int, err error) {
 		}
 	}
 	switch len(w) {
+	case 2:
+		if strings.EqualFold(w, "as") {
+			if err := r.definedColumns(i); err != nil {
+				return i, err
+			}
+		}
 	case 4:
 		if strings.EqualFold(w, "only") && i > 0 && !r.punct(i-1, ".") &&
 			(r.is(i-1, "from") || r.is(i-1, "update") || r.is(i-1, "table") || r.is(i-1, "join") || r.is(i-1, "exists")) && i+1 < len(r.toks) {
@@ -424,6 +434,97 @@ func (r *rewriter) expression(i int) (last int, err error) {
 		}
 	}
 	return i, nil
+}
+
+// noSubscript reports whether the bracket at toks[i] would be a subscript of an expression that PostgreSQL's grammar lets have none without parentheses around it: a call, a
+// constructor, a constant or CASE. The grammar library lets each have them.
+func (r *rewriter) noSubscript(i int) bool {
+	if i == 0 {
+		return false
+	}
+	switch t := r.toks[i-1]; {
+	case t.Kind == String || t.Kind == Number:
+		return true
+	case t.Kind == Word:
+		return isWord(t, r.src, "end")
+	case !r.punct(i-1, "]") && !r.punct(i-1, ")"):
+		return false
+	}
+	at := r.opening(i - 1)
+	if at < 1 {
+		return false
+	}
+	w := r.toks[at-1]
+	if r.punct(i-1, "]") {
+		return isWord(w, r.src, "array") && !r.punct(at-2, "::")
+	}
+	if w.Kind != Word && w.Kind != Quoted || r.punct(at-2, "::") {
+		return false
+	}
+	name := strings.ToLower(w.Text(r.src))
+	switch name {
+	case "array", "cast":
+		return true
+	case "by", "between", "like", "ilike", "similar", "escape", "zone", "overlaps", "is", "rows", "range", "groups", "set", "values", "isnull", "notnull": // words before an expression in parentheses
+		return false
+	case "numeric", "decimal", "dec", "varchar", "char", "character", "varying", "nchar", "bpchar", "bit", "varbit", "time", "timetz", "timestamp", "timestamptz", "interval", "float",
+		"second", "precision": // types
+		return false
+	}
+	return w.Kind == Quoted || !reservedWord(name)
+}
+
+// definedColumns names the rows of a function in FROM whose columns are listed after AS without a name, f() AS (a int): by the function, as PostgreSQL does. The grammar library
+// has only AS name (a int).
+func (r *rewriter) definedColumns(i int) error {
+	if r.stored || !r.punct(i-1, ")") && !r.is(i-1, "ordinality") || !r.punct(i+1, "(") || i+3 >= len(r.toks) {
+		return nil
+	}
+	column, kind := r.toks[i+2], r.toks[i+3]
+	if column.Kind != Word && column.Kind != Quoted || kind.Kind != Word && kind.Kind != Quoted ||
+		column.Kind == Word && reservedWord(strings.ToLower(column.Text(r.src))) {
+		return nil
+	}
+	switch strings.ToLower(column.Text(r.src)) {
+	case "values", "insert", "update", "delete", "merge":
+		return nil
+	}
+	at := i - 1
+	if r.is(at, "ordinality") {
+		at -= 2
+	}
+	at = r.opening(at)
+	for k := at; k > 1; k-- {
+		if r.punct(k, ")") {
+			k = r.opening(k)
+		} else if k < at && r.punct(k, "(") {
+			if r.is(k-1, "from") && r.is(k-2, "rows") {
+				return sqlstate.New(sqlstate.FeatureNotSupported, "a column definition list within ROWS FROM is not supported").At(CharPos(r.src, int(column.Pos)))
+			}
+			break
+		}
+	}
+	if at > 0 && (r.toks[at-1].Kind == Word && !reservedWord(strings.ToLower(r.toks[at-1].Text(r.src))) || r.toks[at-1].Kind == Quoted) {
+		r.insert(i+1, " "+r.toks[at-1].Text(r.src)+" ")
+	}
+	return nil
+}
+
+// opening is the parenthesis or bracket that the one at toks[i] closes; -1 if there is none.
+func (r *rewriter) opening(i int) int {
+	depth := 0
+	for ; i >= 0; i-- {
+		switch {
+		case r.punct(i, "]"), r.punct(i, ")"):
+			depth++
+		case r.punct(i, "["), r.punct(i, "("):
+			depth--
+		}
+		if depth == 0 {
+			break
+		}
+	}
+	return i
 }
 
 // identityColumn finds the column of ALTER COLUMN, if SET or RESTART at toks[i] follows another action on its identity, and one of the

@@ -221,6 +221,15 @@ func (c *conn) handle(ctx context.Context, kind byte, body []byte) bool {
 		return c.failed(err)
 	}
 	switch kind {
+	case 'P', 'B', 'D', 'E', 'C', 'H', 'S':
+		if err := c.sess.Overdue(); err != nil && kind != 'S' {
+			return c.failed(err)
+		} else if err != nil {
+			c.sess.Fail()
+			c.fail(err)
+		}
+	}
+	switch kind {
 	case 'Q':
 		sql := f.text(c.out.charset)
 		if err = f.end(kind); err == nil {

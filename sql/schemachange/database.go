@@ -61,8 +61,17 @@ func (c *change) createDatabase(s *bind.CreateDatabase) error {
 	return nil
 }
 
-// database finds a database that the user owns, to be changed.
+// database finds a database that the user owns and that can be changed.
 func (c *change) database(name string) (*catalog.Database, error) {
+	db, err := c.ownDatabase(name)
+	if err != nil {
+		return nil, err
+	}
+	return db, c.notTemplate(db)
+}
+
+// ownDatabase finds a database that the user owns.
+func (c *change) ownDatabase(name string) (*catalog.Database, error) {
 	db, err := c.view.Database(c.ctx, name)
 	if err != nil {
 		return nil, err
@@ -73,17 +82,28 @@ func (c *change) database(name string) (*catalog.Database, error) {
 	return db, c.mustOwn(db.ID)
 }
 
+// notTemplate refuses a change of a template database, or within one: it has no descriptor.
+func (c *change) notTemplate(db *catalog.Database) error {
+	if !db.IsTemplate() {
+		return nil
+	}
+	return bind.UnchangedTemplate(db.Name)
+}
+
 func (c *change) dropDatabase(s *bind.DropDatabase) error {
 	if c.Explicit {
 		return sqlstate.New(sqlstate.ActiveTransaction, "DROP DATABASE cannot run inside a transaction block")
 	}
-	db, err := c.database(s.Name)
+	db, err := c.ownDatabase(s.Name)
 	if sqlstate.Is(err, sqlstate.InvalidCatalogName) && s.IfExists {
 		c.noticef(sqlstate.SuccessfulCompletion, "database \"%s\" does not exist, skipping", s.Name)
 		return nil
 	}
 	if err != nil {
 		return err
+	}
+	if db.IsTemplate() {
+		return sqlstate.New(sqlstate.WrongObjectType, "cannot drop a template database")
 	}
 	if s.Name == c.Info.Database {
 		return sqlstate.New(sqlstate.ObjectInUse, "cannot drop the currently open database")

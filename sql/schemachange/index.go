@@ -57,6 +57,7 @@ func (c *change) addIndex(t *catalog.Table, d *bind.IndexDef, constraint bool) e
 		return err
 	}
 	x := bind.AppendIndex(t, d, oid)
+	c.keepsClasses(x)
 	x.Constraint = constraint
 	if err := verifyEncodable(t, x); err != nil {
 		return err

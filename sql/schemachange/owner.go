@@ -203,6 +203,17 @@ func (c *change) dropOwned(s *bind.DropOwned) error {
 			}
 		}
 	}
+	what := "desired object(s)"
+	if len(tables)+len(schemas)+len(enums) == 1 {
+		switch {
+		case len(tables) == 1:
+			what = described(tables[0]) + " " + c.name(tables[0])
+		case len(schemas) == 1:
+			what = "schema " + schemas[0].Name
+		default:
+			what = "type " + c.typeName(enums[0])
+		}
+	}
 	var deps []dependent
 	for _, sc := range schemas {
 		inside, err := c.view.Tables(c.ctx, c.Info.Database)
@@ -241,7 +252,7 @@ func (c *change) dropOwned(s *bind.DropOwned) error {
 	}
 	every := slices.Concat(deps, plain(uses))
 	if len(every) > 0 && !s.Cascade {
-		return inTheWay("desired object(s)", every)
+		return inTheWay(what, every)
 	}
 	c.noticeCascade(every)
 	for _, d := range deps {

@@ -1,6 +1,7 @@
 package schemachange
 
 import (
+	"cmp"
 	"slices"
 
 	"meridian/sql/bind"
@@ -22,6 +23,9 @@ func (c *change) createSchema(s *bind.CreateSchema) error {
 		return sqlstate.New(sqlstate.InvalidCatalogName, "database \"%s\" does not exist", database)
 	}
 	if err := c.must(db.ID, catalog.Create); err != nil {
+		return err
+	}
+	if err := c.notTemplate(db); err != nil {
 		return err
 	}
 	if lease.IsSystem(s.Name) {
@@ -80,6 +84,8 @@ func (c *change) dropSchemas(s *bind.DropSchema) error {
 	if database == "" {
 		database = c.Info.Database
 	}
+	var schemas []*catalog.Schema
+	named := 0
 	for _, name := range s.Names {
 		sc, err := c.schema(database, name)
 		if sqlstate.Is(err, sqlstate.InvalidSchemaName) && s.IfExists {
@@ -92,17 +98,32 @@ func (c *change) dropSchemas(s *bind.DropSchema) error {
 		if sc.ID < catalog.FirstUserID && name != "public" {
 			return sqlstate.New(sqlstate.DependentObjectsExist, "cannot drop schema %s because it is required by the database system", name)
 		}
-		tables, err := c.view.Tables(c.ctx, database)
-		if err != nil {
-			return err
+		named++
+		if !slices.ContainsFunc(schemas, func(o *catalog.Schema) bool { return o.ID == sc.ID }) {
+			schemas = append(schemas, sc)
 		}
-		var deps []dependent
-		going := map[catalog.ID]bool{}
+	}
+	tables, err := c.view.Tables(c.ctx, database)
+	if err != nil {
+		return err
+	}
+	type member struct {
+		id    catalog.ID
+		table *catalog.Table
+		enum  *catalog.Type
+		all   []dependent
+	}
+	var members []*member // in PostgreSQL's order: each schema's objects are visited from the newest to the oldest, each with its own dependents, and all are listed in reverse
+	var others []dependent
+	var uses []typeDependent
+	going := map[catalog.ID]bool{}
+	for _, sc := range schemas {
+		var own []*member
+		on := "schema " + sc.Name
 		for _, t := range tables {
-			if t.Schema == sc.ID && !(t.Kind == catalog.KindSequence && t.Sequence.OwnerTable != 0) {
+			if t.Schema == sc.ID && !going[t.ID] && !(t.Kind == catalog.KindSequence && t.Sequence.OwnerTable != 0) {
 				going[t.ID] = true
-				deps = append(deps, dependent{described(t) + " " + c.name(t), "schema " + name,
-					func() error { c.drop(t.ID); return nil }})
+				own = append(own, &member{id: t.ID, table: t, all: []dependent{{described(t) + " " + c.name(t), on, nil}}})
 			}
 		}
 		enums, err := c.typesIn(sc)
@@ -113,33 +134,62 @@ func (c *change) dropSchemas(s *bind.DropSchema) error {
 			if err := c.refuseRegionEnum(t, "dropped"); err != nil {
 				return err
 			}
-			deps = append(deps, dependent{"type " + c.typeName(t), "schema " + name, func() error { return nil }})
+			own = append(own, &member{id: t.ID, enum: t, all: []dependent{{"type " + c.typeName(t), on, nil}}})
 		}
-		for _, t := range tables {
-			if going[t.ID] {
-				c.dependents(t, going, &deps)
+		slices.SortFunc(own, func(a, b *member) int { return cmp.Compare(a.id, b.id) })
+		for _, m := range slices.Backward(own) {
+			if m.table != nil {
+				at := len(m.all)
+				c.dependents(m.table, going, &m.all)
+				others = append(others, m.all[at:]...)
 			}
 		}
-		uses, err := c.typeDependents(enums, going)
-		if err != nil {
-			return err
-		}
-		all := slices.Concat(deps, plain(uses))
-		if len(all) > 0 && !s.Cascade {
-			return inTheWay("schema "+name, all)
-		}
-		c.noticeCascade(all)
-		for _, d := range deps {
-			if err := d.drop(); err != nil {
+		for _, m := range slices.Backward(own) {
+			if m.enum == nil {
+				continue
+			}
+			of, err := c.typeDependents([]*catalog.Type{m.enum}, going)
+			if err != nil {
 				return err
 			}
+			of = slices.DeleteFunc(of, func(d typeDependent) bool {
+				return slices.ContainsFunc(uses, func(o typeDependent) bool { return o.what == d.what })
+			})
+			m.all, uses = append(m.all, plain(of)...), append(of, uses...)
 		}
-		if err := c.dropDependents(uses); err != nil {
+		members = append(own, members...)
+	}
+	var all []dependent
+	for _, m := range members {
+		all = append(all, m.all...)
+	}
+	if len(all) > 0 && !s.Cascade {
+		what := "desired object(s)"
+		if named == 1 {
+			what = "schema " + schemas[0].Name
+		}
+		return inTheWay(what, all)
+	}
+	c.noticeCascade(all)
+	for _, m := range members {
+		if m.table != nil {
+			c.drop(m.id)
+		}
+	}
+	for _, d := range others {
+		if err := d.drop(); err != nil {
 			return err
 		}
-		for _, t := range enums {
-			c.dropType(t.ID)
+	}
+	if err := c.dropDependents(uses); err != nil {
+		return err
+	}
+	for _, m := range members {
+		if m.enum != nil {
+			c.dropType(m.id)
 		}
+	}
+	for _, sc := range schemas {
 		c.Catalog.Schema(sc.ID).Dropped = true
 	}
 	return nil

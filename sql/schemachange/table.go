@@ -174,6 +174,9 @@ func (c *change) createTable(s *bind.CreateTable) (string, error) {
 	}
 	inheritExternal(t, db)
 	t.ShortChars = c.shortens(t)
+	for i := range t.Indexes {
+		c.keepsClasses(&t.Indexes[i])
+	}
 	if err := c.interleave(t, s); err != nil {
 		return "", err
 	}

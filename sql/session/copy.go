@@ -12,6 +12,8 @@ import (
 	"meridian/sql/session/result"
 
 	"meridian/sql/bind"
+	"meridian/sql/catalog"
+	"meridian/sql/catalog/lease"
 	"meridian/sql/charset"
 	"meridian/sql/exec"
 	"meridian/sql/sqlstate"
@@ -69,7 +71,7 @@ func (s *Session) copyFrom(ctx context.Context, c *bind.Copy) (string, error) {
 		return "", err
 	}
 	// The client sends its data before it reads the error, as with PostgreSQL: a script's data would be statements otherwise.
-	if c.Options.Freeze && !c.Table.Temporary() && !s.cat.Owns(c.Table.ID) {
+	if c.Options.Freeze && !c.Table.Temporary() && !s.emptied(c.Table.ID) {
 		return "", sqlstate.New(sqlstate.ObjectNotInPrerequisite, "cannot perform COPY FREEZE because the table was not created or truncated in the current subtransaction")
 	}
 	n, err := s.ingest(ctx, c, p, kinds, src, cs)
@@ -78,6 +80,15 @@ func (s *Session) copyFrom(ctx context.Context, c *bind.Copy) (string, error) {
 		return "", err
 	}
 	return "COPY " + itoa(n), nil
+}
+
+// emptied reports whether a table was made or truncated in the current subtransaction: since the last savepoint that is left.
+func (s *Session) emptied(id catalog.ID) bool {
+	var since *lease.Mark
+	if sp := s.savepoints.Last(); sp != nil {
+		since = &sp.schema
+	}
+	return s.cat.Emptied(id, since)
 }
 
 // copySource requests data from the client, and records it up to a bound. When the statement runs again, it reads the recorded data.

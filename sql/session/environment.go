@@ -481,7 +481,9 @@ func (e *environment) ConstraintDef(oid uint32, pretty bool) string {
 // PrettyExpr implements system.Environment.
 func (e *environment) PrettyExpr(text string) string { return e.functions().PrettyExpr(text) }
 
-func (e *environment) ViewDef(oid uint32) string { return e.functions().ViewDef(oid) }
+func (e *environment) ViewDef(oid uint32, pretty bool) string {
+	return e.functions().ViewDef(oid, pretty)
+}
 
 // Description implements system.Environment.
 func (e *environment) Description(class string, oid uint32, column int) string {

@@ -155,6 +155,7 @@ func (s *Session) planAnew(ctx context.Context, p *portal.Statement) error {
 
 // DescribeStatement returns the parameters' types and the result columns; nil columns: no rows.
 func (s *Session) DescribeStatement(ctx context.Context, name string) ([]*types.T, []result.Column, error) {
+	s.timer.start(s.frequent().statementTimeout)
 	p, err := s.statements.Find(name)
 	if err != nil || p.Stmt == nil {
 		return nil, nil, err
@@ -300,6 +301,7 @@ func (s *Session) planColumns(p *plan.Plan) []result.Column {
 
 // DescribePortal returns a portal's result columns and formats.
 func (s *Session) DescribePortal(_ context.Context, name string) ([]result.Column, []result.Format, error) {
+	s.timer.start(s.frequent().statementTimeout)
 	p, err := s.portals.Find(name)
 	if err != nil {
 		return nil, nil, err
@@ -314,6 +316,7 @@ func (s *Session) Execute(ctx context.Context, name string, limit int, final boo
 		return err
 	}
 	if p.Statement != nil && p.Statement.Stmt == nil {
+		s.timer.stop()
 		s.out.Empty()
 		return nil
 	}

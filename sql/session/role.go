@@ -92,6 +92,9 @@ func (s *Server) mayLogin(c *Client) error {
 		return sqlstate.New(sqlstate.InsufficientPrivilege, "permission denied for database \"%s\"", c.Database).
 			WithDetail("User does not have CONNECT privilege.")
 	}
+	if !db.AllowsConnections() {
+		return sqlstate.New(sqlstate.ObjectNotInPrerequisite, "database \"%s\" is not currently accepting connections", c.Database)
+	}
 	return nil
 }
 

@@ -161,7 +161,7 @@ func (e *environment) databaseSize(ctx context.Context, id catalog.ID) (bytes in
 	if err != nil {
 		return 0, false, err
 	}
-	for _, d := range dbs {
+	for _, d := range catalog.WithTemplates(dbs) {
 		if d.ID != id {
 			continue
 		}

@@ -45,6 +45,19 @@ func (t *statementTimer) watch(ctx context.Context, limit time.Duration, cancel 
 	})
 }
 
+// over reports whether the limit of the statement that is measured has passed.
+func (t *statementTimer) over() bool { return t.runs && t.host.Clock.Monotonic() >= t.end }
+
+// Overdue is the error of a message of the extended protocol that comes when the time of its statement, which an earlier message has begun, is over; nil if it is not. The time
+// passes while the client sends nothing.
+func (s *Session) Overdue() error {
+	if !s.timer.over() {
+		return nil
+	}
+	s.timer.stop()
+	return context.DeadlineExceeded
+}
+
 // stop ends the measurement; that of the next statement begins anew.
 func (t *statementTimer) stop() {
 	t.runs = false

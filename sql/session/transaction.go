@@ -175,6 +175,7 @@ func (s *Session) clearTxn(committed bool) {
 // Fail notes that a statement failed: an explicit transaction then accepts only its end, and ROLLBACK TO (session.S4).
 func (s *Session) Fail() {
 	s.srv.metrics.Errors.Add(1)
+	s.timer.stop()
 	if s.state.Explicit() {
 		s.recordFailure()
 		s.viewCache = nil

@@ -309,6 +309,9 @@ func keyNames(t *catalog.Table, x *catalog.Index, directions bool) string {
 		if c := t.Column(k.Column); c != nil {
 			b.WriteString(Quote(c.Name))
 		}
+		if k.Class != "" && directions {
+			b.WriteString(" " + k.Class)
+		}
 		if k.Desc && directions {
 			b.WriteString(" DESC")
 		}
@@ -486,11 +489,37 @@ func deferral(deferrable, deferred bool) string {
 }
 
 // ViewDef implements system.Environment.
-func (f *Functions) ViewDef(oid uint32) string {
-	if t := f.table(oid); t != nil && (t.Kind == catalog.KindView || t.Materialized) {
-		return " " + f.shown(t.View) + ";"
+func (f *Functions) ViewDef(oid uint32, pretty bool) string {
+	t := f.table(oid)
+	if t == nil || t.Kind != catalog.KindView && !t.Materialized {
+		return ""
 	}
-	return ""
+	named := func(t *catalog.Table) (all, texts []string) {
+		for _, c := range visibleColumns(t) {
+			if all = append(all, c.Name); c.Type.Kind == types.KindText {
+				texts = append(texts, c.Name)
+			}
+		}
+		return all, texts
+	}
+	columns, texts := named(t)
+	return " " + parse.Layout(f.shown(t.View), pretty, columns, func(i int) bool { return slices.Contains(texts, columns[i]) }, func(path []string) (string, []string, []string, bool) {
+		if len(path) > 2 {
+			return "", nil, nil, false
+		}
+		for _, id := range t.DependsOn {
+			of := f.table(uint32(id))
+			if of == nil || of.Name != path[len(path)-1] || len(path) == 2 && f.schemaName(of.Schema) != path[0] {
+				continue
+			}
+			columns, texts := named(of)
+			if f.visible(of) {
+				return Quote(of.Name), columns, texts, true
+			}
+			return f.qualified(of), columns, texts, true
+		}
+		return "", nil, nil, false
+	}) + ";"
 }
 
 // PrettyExpr implements system.Environment.
@@ -539,7 +568,7 @@ func (f *Functions) Description(class string, oid uint32, column int) string {
 		}
 	case "pg_database":
 		list, _ := f.view.Databases(f.ctx)
-		for _, d := range list {
+		for _, d := range catalog.WithTemplates(list) {
 			if uint32(d.ID) == oid {
 				return d.Comment
 			}
@@ -617,7 +646,7 @@ func protocolOptions(t *catalog.Table) (out [][2]string) {
 // database finds a database by its identity; nil if there is none.
 func (f *Functions) database(id catalog.ID) *catalog.Database {
 	list, _ := f.view.Databases(f.ctx)
-	for _, d := range list {
+	for _, d := range catalog.WithTemplates(list) {
 		if d.ID == id {
 			return d
 		}

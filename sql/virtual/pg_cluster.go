@@ -44,8 +44,8 @@ func pgDatabase(r *reading) error {
 	if err != nil {
 		return err
 	}
-	for _, d := range list {
-		r.add("oid", d.ID, "datname", d.Name, "datdba", ownerID(users, d.Owner), "encoding", 6, "datlocprovider", "c", "datallowconn", true,
+	for _, d := range catalog.WithTemplates(list) {
+		r.add("oid", d.ID, "datname", d.Name, "datdba", ownerID(users, d.Owner), "encoding", 6, "datlocprovider", "c", "datistemplate", d.IsTemplate(), "datallowconn", d.AllowsConnections(),
 			"datconnlimit", -1, "dattablespace", defaultSpace, "datcollate", "C.UTF-8", "datctype", "C.UTF-8", "datacl", r.acl(d.ID))
 	}
 	return nil
@@ -441,6 +441,7 @@ func pgStatActivity(r *reading) error {
 	if err != nil {
 		return err
 	}
+	dbs = catalog.WithTemplates(dbs)
 	report := r.p.o.Cluster.Report(r.ctx, true)
 	waits := report.waiting()
 	for _, a := range report.Sessions {
@@ -496,7 +497,7 @@ func pgStatDatabase(r *reading) error {
 			sessions[a.Database]++
 		}
 	}
-	for _, d := range list {
+	for _, d := range catalog.WithTemplates(list) {
 		r.add("datid", d.ID, "datname", d.Name, "numbackends", sessions[d.Name])
 	}
 	return err

@@ -356,6 +356,9 @@ func pgIndex(r *reading) error {
 			var collation, class uint32
 			if c := t.Column(k.Column); c != nil {
 				collation, class = collationOf(c.Type), system.DefaultOperatorClass(c.Type)
+				if own, ok := system.OperatorClassNamed(k.Class); ok {
+					class = own.OID
+				}
 			}
 			collations, classes = append(collations, collation), append(classes, class)
 		}
@@ -488,7 +491,7 @@ func pgMatviews(r *reading) error {
 		if t.Materialized {
 			shown := slices.ContainsFunc(t.Indexes, func(x catalog.Index) bool { return shownIndex(t, &x) })
 			r.add("schemaname", f.schemaName(t.Schema), "matviewname", t.Name, "matviewowner", t.Owner, "hasindexes", shown, "ispopulated", true,
-				"definition", " "+f.shown(t.View)+";")
+				"definition", f.ViewDef(uint32(t.ID), false))
 		}
 	}
 	return nil
@@ -502,7 +505,7 @@ func pgViews(r *reading) error {
 	}
 	for _, t := range all {
 		if t.Kind == catalog.KindView {
-			r.add("schemaname", f.schemaName(t.Schema), "viewname", t.Name, "viewowner", t.Owner, "definition", " "+f.shown(t.View)+";")
+			r.add("schemaname", f.schemaName(t.Schema), "viewname", t.Name, "viewowner", t.Owner, "definition", f.ViewDef(uint32(t.ID), false))
 		}
 	}
 	return nil
@@ -640,7 +643,7 @@ func pgShdescription(r *reading) error {
 	if err != nil {
 		return err
 	}
-	for _, d := range dbs {
+	for _, d := range catalog.WithTemplates(dbs) {
 		if d.Comment != "" {
 			r.add("objoid", d.ID, "classoid", classOfDatabases, "description", d.Comment)
 		}

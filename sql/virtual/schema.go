@@ -163,7 +163,7 @@ func digits(v int64) string { return types.FormatText(types.NewInt(v), types.Int
 func isViews(r *reading) error {
 	return r.eachVisible(func(schema string, t *catalog.Table) {
 		if t.Kind == catalog.KindView {
-			r.add("table_catalog", r.view.CurrentDatabase(), "table_schema", schema, "table_name", t.Name, "view_definition", " "+r.functions().shown(t.View)+";",
+			r.add("table_catalog", r.view.CurrentDatabase(), "table_schema", schema, "table_name", t.Name, "view_definition", r.functions().ViewDef(uint32(t.ID), false),
 				"check_option", "NONE", "is_updatable", "NO", "is_insertable_into", "NO", "is_trigger_updatable", "NO",
 				"is_trigger_deletable", "NO", "is_trigger_insertable_into", "NO")
 		}

@@ -8,6 +8,9 @@ import (
 // definitions: what tables, views and keys refuse when they are made, and what depends on them.
 var definitions = Generator{Name: "definitions", Fixed: File("definitions"), Generate: referenceCase, Always: 60, PerRound: 200}
 
+// layouts: names of constraints, keys that are the same, the texts of views and indexes, and what the grammar refuses.
+var layouts = Generator{Name: "layouts", Fixed: File("layouts")}
+
 // referenceCase: a foreign key between two types.
 func referenceCase(r *rand.Rand) Case {
 	ts := []string{"int2", "int4", "int8", "numeric", "numeric(4,2)", "float4", "float8", "text", "varchar(5)", "varchar", "char(5)", "bpchar", "name", "date", "timestamp", "timestamptz", "time",

@@ -56,7 +56,10 @@ func object(find func(catalog.ID) *Descriptor, r Relations, id catalog.ID) (cata
 		}
 	}
 	d := find(id)
-	if d == nil || d.dropped() {
+	if d == nil {
+		return catalog.TemplateObject(id)
+	}
+	if d.dropped() {
 		return catalog.Object{}, false
 	}
 	databaseOwner := func(id catalog.ID) string {

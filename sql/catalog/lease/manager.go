@@ -603,7 +603,12 @@ func (m *Manager) Secret() []byte {
 func (m *Manager) Roles() *catalog.Roles { return m.snap.Load().roles }
 
 // Database finds a database as it is known now; nil if there is none.
-func (m *Manager) Database(name string) *catalog.Database { return m.snap.Load().database(name) }
+func (m *Manager) Database(name string) *catalog.Database {
+	if d := m.snap.Load().database(name); d != nil {
+		return d
+	}
+	return catalog.Template(name)
+}
 
 // DatabaseExists is asked when a client connects.
 func (m *Manager) DatabaseExists(ctx context.Context, name string) (bool, error) {

@@ -820,6 +820,24 @@ func (t *Txn) Mark() Mark {
 	return k
 }
 
+// Emptied reports whether the transaction has made or truncated a table since a mark; nil: since its beginning.
+func (t *Txn) Emptied(id catalog.ID, since *Mark) bool {
+	e, ok := t.edits[id]
+	if !ok || e.now.Table == nil {
+		return false
+	}
+	was := e.base
+	if since != nil {
+		if m, ok := since.edits[id]; ok {
+			was = m.now
+		}
+	}
+	if was == nil || was.Table == nil {
+		return true
+	}
+	return was.Table.Generation != e.now.Table.Generation
+}
+
 // RollbackTo undoes the changes since a mark, which stays usable.
 func (t *Txn) RollbackTo(k Mark) {
 	t.edits, t.order, t.after = nil, slices.Clone(k.order), t.after[:min(k.after, len(t.after))]

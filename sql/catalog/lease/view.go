@@ -93,7 +93,7 @@ func (v *View) Database(ctx context.Context, name string) (*catalog.Database, er
 		}
 	}
 	if d == nil {
-		return nil, nil
+		return catalog.Template(name), nil
 	}
 	return d.Database, nil
 }

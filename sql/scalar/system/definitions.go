@@ -94,7 +94,7 @@ func addDefinitions(r *scalar.Registry) {
 		{"pg_get_constraintdef", func(ctx *scalar.Context, oid uint32, pretty bool) string {
 			return session(ctx).ConstraintDef(oid, pretty)
 		}},
-		{"pg_get_viewdef", func(ctx *scalar.Context, oid uint32, _ bool) string { return session(ctx).ViewDef(oid) }},
+		{"pg_get_viewdef", func(ctx *scalar.Context, oid uint32, pretty bool) string { return session(ctx).ViewDef(oid, pretty) }},
 		{"pg_get_ruledef", func(*scalar.Context, uint32, bool) string { return "" }},
 		{"pg_get_triggerdef", func(*scalar.Context, uint32, bool) string { return "" }},
 	} {
@@ -109,7 +109,7 @@ func addDefinitions(r *scalar.Registry) {
 		if err != nil {
 			return types.Null, err
 		}
-		return orNull(session(ctx).ViewDef(oid))
+		return orNull(session(ctx).ViewDef(oid, len(a) > 1 && a[1].Bool()))
 	}
 	r.Func("pg_get_viewdef(text) text", viewByName).Stable()
 	r.Func("pg_get_viewdef(text, bool) text", viewByName).Stable()

@@ -72,7 +72,7 @@ type Environment interface {
 	// Definition texts for pg_get_indexdef and friends; empty if unknown.
 	IndexDef(oid uint32, column int) string
 	ConstraintDef(oid uint32, pretty bool) string
-	ViewDef(oid uint32) string
+	ViewDef(oid uint32, pretty bool) string
 	// PrettyExpr is pg_get_expr's text of a stored expression with only the necessary parentheses.
 	PrettyExpr(text string) string
 	// Size is the approximate number of bytes in a part of the object with an OID; ok is false if there is no such object.

@@ -95,28 +95,59 @@ func OperatorFamilies() []OperatorFamily {
 
 // DefaultOperatorClass is the OID of the class that an index on a column of the type has; zero if values of the type have no order.
 func DefaultOperatorClass(t *types.T) uint32 {
-	input := t.OID()
-	switch t.Kind {
-	case types.KindVarChar:
-		input = types.Text.OID()
-	case types.KindCIDR:
-		input = inetOID
-	case types.KindArray, types.KindInt2Vector:
-		input = anyArrayOID
-	case types.KindEnum:
-		input = anyEnumOID
-	case types.KindTuple:
-		input = recordOID
-	case types.KindRegClass, types.KindRegType, types.KindRegProc, types.KindRegProcedure, types.KindRegOper, types.KindRegOperator,
-		types.KindRegCollation, types.KindRegConfig, types.KindRegDictionary, types.KindRegNamespace, types.KindRegRole:
-		input = types.OID.OID()
-	}
+	input := inputOf(t)
 	for _, c := range OperatorClasses() {
 		if c.Default && c.Input == input {
 			return c.OID
 		}
 	}
 	return 0
+}
+
+// inputOf is the type by which the operator classes of a type are found.
+func inputOf(t *types.T) uint32 {
+	switch t.Kind {
+	case types.KindVarChar:
+		return types.Text.OID()
+	case types.KindCIDR:
+		return inetOID
+	case types.KindArray, types.KindInt2Vector:
+		return anyArrayOID
+	case types.KindEnum:
+		return anyEnumOID
+	case types.KindTuple:
+		return recordOID
+	case types.KindRegClass, types.KindRegType, types.KindRegProc, types.KindRegProcedure, types.KindRegOper, types.KindRegOperator,
+		types.KindRegCollation, types.KindRegConfig, types.KindRegDictionary, types.KindRegNamespace, types.KindRegRole:
+		return types.OID.OID()
+	}
+	return t.OID()
+}
+
+// OperatorClassNamed finds an operator class by name.
+func OperatorClassNamed(name string) (OperatorClass, bool) {
+	for _, c := range OperatorClasses() {
+		if c.Name == name {
+			return c, true
+		}
+	}
+	return OperatorClass{}, false
+}
+
+// Accepts reports whether an index on a column of a type may name the class, and whether the class has the order of the type, which is that of our indexes. The
+// classes for patterns have it, since text is ordered by its bytes. PostgreSQL accepts a class for each type that has the form of the class's own type; the order is
+// another one where blanks at the end don't count, and where negative numbers are large ones.
+func (c OperatorClass) Accepts(t *types.T) (accepted, ordered bool) {
+	if c.Input == inputOf(t) {
+		return true, c.Name != "record_image_ops"
+	}
+	switch t.Kind {
+	case types.KindText, types.KindVarChar:
+		return c.Input == types.BPChar.OID(), false
+	case types.KindInt4:
+		return c.Input == types.OID.OID(), false
+	}
+	return false, false
 }
 
 // OIDs of types that stand for several.

@@ -134,11 +134,55 @@ func TestThereAndBack(t *testing.T) {
 
 // TestCarriageReturns: carriage returns within quotes belong to the value, and those at the end of a line do not, as in PostgreSQL.
 func TestCarriageReturns(t *testing.T) {
-	r := reader(&pieces{[]byte("1,\"a\r\nb\r\n\",\r\n2,x,\n")}, options("csv"))
+	r := reader(&pieces{[]byte("1,\"a\r\nb\r\n\",\r\n2,x,\r\n")}, options("csv"))
 	for _, want := range []string{`"1" "a\r\nb\r\n" NULL`, `"2" "x" NULL`} {
 		row := make(types.Row, len(columns))
 		if err := r.Next(row); err != nil || shown([]types.Row{row}) != want {
 			t.Errorf("%v: got %s, want %s", err, shown([]types.Row{row}), want)
+		}
+	}
+}
+
+// TestEnds: all lines end as the first one does, and a backslash and a dot end the data, in CSV only as a line of their own; the answers are PostgreSQL's, whatever the pieces.
+func TestEnds(t *testing.T) {
+	const (
+		corrupt = "end-of-copy marker corrupt"
+		style   = "end-of-copy marker does not match previous newline style"
+	)
+	for _, v := range []struct{ format, data, want string }{
+		{"text", "1\ta\tb\n2\ta\tb\n", "1 2"}, {"text", "1\ta\tb\r\n2\ta\tb\r\n", "1 2"}, {"text", "1\ta\tb\r2\ta\tb\r", "1 2"}, {"text", "1\ta\tb", "1"},
+		{"text", "1\ta\tb\r\n2\ta\tb\n", "1 literal newline found in data"}, {"text", "1\ta\tb\r2\ta\tb\n", "1 literal newline found in data"},
+		{"text", "1\ta\tb\n2\ta\tb\r\n", "1 literal carriage return found in data"}, {"text", "1\ta\tb\r\n2\ta\rb\tc\r\n", "1 literal carriage return found in data"},
+		{"text", "1\ta\tb\n\\.\nx", "1"}, {"text", "1\ta\tb\\.\nx", "1"}, {"text", "1\ta\tb\n\\.x\n", "1 " + corrupt}, {"text", "1\ta\\.x\n", corrupt}, {"text", "\\.", corrupt},
+		{"text", "1\ta\tb\r\n\\.\n", "1 " + style}, {"text", "1\ta\tb\r\n\\.\r\n", "1"}, {"text", "1\ta\tb\n\\.\r\n", "1 " + style}, {"text", "1\ta\tb\r\\.\r", "1"},
+		{"text", "1\ta\tb\\\n2\tc\td\n", `extra data after last expected column`}, {"text", "1\ta\tb\\", "1"}, {"text", "1\ta\\\\.\tb\n", "1"},
+		{"csv", "1,a,b\r\n2,a,b\n", "1 unquoted newline found in data"}, {"csv", "1,a,b\n2,a\rb,c\n", "1 unquoted carriage return found in data"},
+		{"csv", "1,a,b\n\\.\n2,a,b\n", "1"}, {"csv", "1,\"\n\\.\n\",b\n2,a,b\n", "1 2"}, {"csv", "1,\\.,a\n2,a,b\n", "1 2"}, {"csv", "1,a,b\n\\.\r\n", "1 " + style},
+		{"csv", "\\.x,a,b\n", `invalid input syntax for type bigint: "\.x"`}, {"csv", "1,a,b\n2,\"a\r\nb\",c\n3,a,b\n", "1 2 3"}, {"csv", "1,a,b\n\\.", `1 invalid input syntax for type bigint: "\."`},
+	} {
+		for _, size := range []int{1, 2, 3, len(v.data)} {
+			var in pieces
+			for p := []byte(v.data); len(p) > 0; p = p[min(size, len(p)):] {
+				in = append(in, p[:min(size, len(p))])
+			}
+			r, got := reader(&in, options(v.format)), ""
+			for {
+				row := make(types.Row, len(columns))
+				err := r.Next(row)
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err != nil {
+					var e *sqlstate.Error
+					errors.As(err, &e)
+					got += e.Message
+					break
+				}
+				got += fmt.Sprint(row[0].Int(), " ")
+			}
+			if strings.TrimSpace(got) != v.want {
+				t.Errorf("%s %q in pieces of %d: got %q, want %q", v.format, v.data, size, got, v.want)
+			}
 		}
 	}
 }

@@ -36,10 +36,12 @@ type Reader struct {
 	field []byte
 	nulls []bool
 	parts [][]byte
-	text  []byte // the line, or the record, that is being read
-	cr    bool   // the line ended with a carriage return before the newline
-	taken int64  // of memory
-	half  []byte // the beginning of a character whose rest has not come
+	text  []byte    // the line, or the record, that is being read
+	ends  ending    // how the first line ended, and so all do
+	ended bool      // the end mark, or the end of the data, was read
+	taken int64     // of memory
+	marks [256]bool // bytes that mean something where a line ends
+	half  []byte    // the beginning of a character whose rest has not come
 }
 
 // Reading has the options of a Reader.
@@ -54,7 +56,12 @@ type Reading struct {
 
 // NewReader makes a Reader for a COPY FROM.
 func NewReader(src result.CopySource, c *bind.Copy, how Reading) *Reader {
-	return &Reader{Reading: how, src: src, opts: &c.Options, names: c.Names, table: c.Table.Name}
+	r := &Reader{Reading: how, src: src, opts: &c.Options, names: c.Names, table: c.Table.Name}
+	r.marks['\n'], r.marks['\r'], r.marks['\\'] = true, true, true
+	if r.opts.Format == "csv" {
+		r.marks[r.opts.Quote], r.marks[r.opts.Escape] = true, true
+	}
+	return r
 }
 
 // more adds the next piece of data; false at the end.
@@ -185,14 +192,18 @@ func (r *Reader) checkHeader() error {
 	return nil
 }
 
-func badCopy(format string, args ...any) error {
+func badCopy(format string, args ...any) *sqlstate.Error {
 	return sqlstate.New(sqlstate.BadCopyFormat, format, args...)
 }
 
 func (r *Reader) nextLine(row types.Row, split func() error) error {
 	if !r.begun {
+		split := split
 		r.begun = true
 		if r.opts.Header {
+			if !r.opts.HeaderMatch {
+				split = func() error { _, err := r.takeLine(); return err }
+			}
 			if err := split(); err != nil {
 				return err
 			}
@@ -204,13 +215,14 @@ func (r *Reader) nextLine(row types.Row, split func() error) error {
 	if err := split(); err != nil {
 		return err
 	}
-	if len(r.parts) < len(row) {
-		return r.Where(badCopy("missing data for column %q", r.names[len(r.parts)]))
-	}
 	if len(r.parts) > len(row) {
 		return r.Where(badCopy("extra data after last expected column"))
 	}
-	for i, p := range r.parts {
+	for i := range row {
+		if i >= len(r.parts) {
+			return r.Where(badCopy("missing data for column %q", r.names[i]))
+		}
+		p := r.parts[i]
 		if r.nulls[i] {
 			row[i] = types.Null
 			continue
@@ -227,33 +239,167 @@ func (r *Reader) nextLine(row types.Row, split func() error) error {
 	return nil
 }
 
-// takeLine returns the next line without its end; io.EOF if there is none.
+// ending is what ends the lines.
+type ending uint8
+
+const (
+	unknownEnding ending = iota
+	newline
+	carriageReturn
+	both
+)
+
+// literal refuses a character that would end a line, but not as the lines before have ended.
+func (r *Reader) literal(name, escape string) error {
+	if r.opts.Format == "csv" {
+		return r.Where(badCopy("unquoted %s found in data", name).WithHint("Use quoted CSV field to represent %s.", name))
+	}
+	return r.Where(badCopy("literal %s found in data", name).WithHint("Use \"%s\" to represent %s.", escape, name))
+}
+
+// takeLine returns the next line, or record of CSV, without its end; io.EOF if there is none. All lines end as the first does. A backslash and a dot end the data: in CSV when they are
+// a line, and else wherever they are, with what is before them as the last line.
 func (r *Reader) takeLine() ([]byte, error) {
-	from := r.at
-	for {
-		if i := bytes.IndexByte(r.buf[from:], '\n'); i >= 0 {
-			line := r.buf[r.at : from+i]
-			r.at = from + i + 1
-			r.line++
-			line, r.cr = bytes.CutSuffix(line, []byte{'\r'})
-			return line, nil
+	if r.text = nil; r.ended {
+		return nil, io.EOF
+	}
+	csv := r.opts.Format == "csv"
+	quote, escape := r.opts.Quote, r.opts.Escape
+	inside, escaped := false, false
+	r.line++
+	line := func(n, skip int) []byte {
+		out := r.buf[r.at : r.at+n]
+		r.at += n + skip
+		return out
+	}
+	for i := 0; ; i++ {
+		for ; r.at+i < len(r.buf) && !r.marks[r.buf[r.at+i]]; i++ {
+			escaped = false
 		}
-		unread := len(r.buf) - r.at
-		ok, err := r.more()
+		c, ok, err := r.peek(i)
 		if err != nil {
 			return nil, err
 		}
 		if !ok {
-			if r.at == len(r.buf) {
+			if r.ended = true; i == 0 {
 				return nil, io.EOF
 			}
-			line := r.buf[r.at:]
-			r.at, r.cr = len(r.buf), false
-			r.line++
-			return line, nil
+			return line(i, 0), nil
 		}
-		from = r.at + unread
+		if csv {
+			if inside && c == escape && escape != quote {
+				escaped = !escaped
+			}
+			if c == quote && !escaped {
+				inside = !inside
+			}
+			if c != escape || escape == quote {
+				escaped = false
+			}
+			if inside {
+				if end := byte('\r'); c == '\n' && r.ends == newline || c == end && r.ends != newline {
+					r.line++
+				}
+				if c != '\\' || i > 0 {
+					continue
+				}
+			}
+		}
+		switch {
+		case c == '\r':
+			if r.ends == newline {
+				return nil, r.literal("carriage return", `\r`)
+			}
+			if r.ends == carriageReturn {
+				return line(i, 1), nil
+			}
+			next, ok, err := r.peek(i + 1)
+			if err != nil {
+				return nil, err
+			}
+			if ok && next == '\n' {
+				r.ends = both
+				return line(i, 2), nil
+			}
+			if r.ends == both {
+				return nil, r.literal("carriage return", `\r`)
+			}
+			r.ends = carriageReturn
+			return line(i, 1), nil
+		case c == '\n':
+			if r.ends == carriageReturn || r.ends == both {
+				return nil, r.literal("newline", `\n`)
+			}
+			r.ends = newline
+			return line(i, 1), nil
+		case c == '\\' && (!csv || i == 0):
+			next, ok, err := r.peek(i + 1)
+			if err != nil {
+				return nil, err
+			}
+			if ok && next == '.' {
+				mark, err := r.endMark(i + 2)
+				if err != nil {
+					return nil, err
+				}
+				if mark {
+					out := line(i, 0)
+					r.ended, r.eof, r.at = true, true, len(r.buf)
+					if len(out) == 0 {
+						return nil, io.EOF
+					}
+					return out, nil
+				}
+			}
+			if ok && !csv {
+				i++ // whatever it is, it does not end the line
+			}
+		}
 	}
+}
+
+// peek returns the byte at an offset from the beginning of the line; ok is false at the end of the data.
+func (r *Reader) peek(i int) (c byte, ok bool, err error) {
+	for r.at+i >= len(r.buf) {
+		if more, err := r.more(); !more || err != nil {
+			return 0, false, err
+		}
+	}
+	return r.buf[r.at+i], true, nil
+}
+
+// endMark reports whether the backslash and the dot before an offset end the data. Only in CSV may they be part of a value.
+func (r *Reader) endMark(i int) (bool, error) {
+	corrupt := func(format string) (bool, error) {
+		if r.opts.Format == "csv" {
+			return false, nil
+		}
+		return false, r.Where(badCopy("%s", format))
+	}
+	const style = "end-of-copy marker does not match previous newline style"
+	if r.ends == both {
+		c, _, err := r.peek(i)
+		if err != nil {
+			return false, err
+		}
+		if c == '\n' {
+			return corrupt(style)
+		}
+		if c != '\r' {
+			return corrupt("end-of-copy marker corrupt")
+		}
+		i++
+	}
+	c, _, err := r.peek(i)
+	switch {
+	case err != nil:
+		return false, err
+	case c != '\r' && c != '\n':
+		return corrupt("end-of-copy marker corrupt")
+	case (r.ends == newline || r.ends == both) && c != '\n' || r.ends == carriageReturn && c != '\r':
+		return false, r.Where(badCopy(style))
+	}
+	return true, nil
 }
 
 // splitText splits a line of the text format: delimiters, backslash escapes, \N and the end mark \.
@@ -263,10 +409,6 @@ func (r *Reader) splitText() error {
 		return err
 	}
 	r.text = line
-	if len(line) == 2 && line[0] == '\\' && line[1] == '.' {
-		r.eof, r.at = true, len(r.buf)
-		return io.EOF
-	}
 	r.parts, r.nulls, r.field = r.parts[:0], r.nulls[:0], r.field[:0]
 	if len(r.Kinds) == 0 && len(line) == 0 {
 		return nil
@@ -288,11 +430,13 @@ func (r *Reader) splitText() error {
 			raw = i + 1
 			continue
 		}
-		if c != '\\' || i+1 == len(line) {
+		if c != '\\' {
 			r.field = append(r.field, c)
 			continue
 		}
-		i++
+		if i++; i == len(line) { // a backslash that the data ends with is nothing
+			break
+		}
 		switch e := line[i]; e {
 		case 'b':
 			r.field = append(r.field, '\b')
@@ -344,39 +488,8 @@ func (r *Reader) splitCSV() error {
 	if err != nil {
 		return err
 	}
-	if string(line) == `\.` {
-		r.eof, r.at = true, len(r.buf)
-		return io.EOF
-	}
-	// Lines belong to one record while a quote is open.
-	record := append([]byte(nil), line...)
+	record := line
 	r.text = record
-	for open := r.quoted(line, false); open; {
-		if r.cr { // it belongs to the value, within quotes
-			record = append(record, '\r')
-		}
-		next, err := r.takeLine()
-		if errors.Is(err, io.EOF) {
-			r.text = append(record, '\n')
-			return r.Where(badCopy("unterminated CSV quoted field"))
-		}
-		if err != nil {
-			return err
-		}
-		open = r.quoted(next, true)
-		record = append(append(record, '\n'), next...)
-		r.text = record
-		if need := int64(len(record)) * factor; need > r.taken {
-			if err := r.Memory.Grow(need - r.taken); err != nil {
-				return err
-			}
-			r.taken = need
-		}
-		if len(record) > rowMax {
-			return sqlstate.New(sqlstate.ProgramLimitExceeded, "out of memory").
-				WithDetail("Cannot enlarge string buffer containing %d bytes.", len(record))
-		}
-	}
 	r.parts, r.nulls = r.parts[:0], r.nulls[:0]
 	r.field = make([]byte, 0, len(record))
 	start, quoted, inside := 0, false, false
@@ -405,26 +518,11 @@ func (r *Reader) splitCSV() error {
 			r.field = append(r.field, c)
 		}
 	}
+	if inside {
+		return r.Where(badCopy("unterminated CSV quoted field"))
+	}
 	end()
 	return nil
-}
-
-// quoted reports whether a quote is open at the end of a line, given whether one is at its beginning.
-func (r *Reader) quoted(line []byte, open bool) bool {
-	quote, escape := r.opts.Quote, r.opts.Escape
-	escaped := false
-	for _, c := range line {
-		if open && c == escape && escape != quote {
-			escaped = !escaped
-		}
-		if c == quote && !escaped {
-			open = !open
-		}
-		if c != escape || escape == quote {
-			escaped = false
-		}
-	}
-	return open
 }
 
 func listed(list []string, name string) bool {

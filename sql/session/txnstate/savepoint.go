@@ -27,6 +27,14 @@ func (s *Savepoints[M]) Find(name string) (int, *M, error) {
 	return 0, nil, sqlstate.New(sqlstate.InvalidSavepoint, "savepoint %q does not exist", name)
 }
 
+// Last is the mark of the last savepoint; nil if there is none.
+func (s *Savepoints[M]) Last() *M {
+	if len(s.list) == 0 {
+		return nil
+	}
+	return &s.list[len(s.list)-1].mark
+}
+
 // Release is RELEASE SAVEPOINT: it drops the savepoint and those after it.
 func (s *Savepoints[M]) Release(at int) { s.list = s.list[:at] }
 
