@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"meridian/sql/sqlstate"
 )
@@ -340,7 +342,31 @@ func (r *rewriter) expression(i int) (last int, err error) {
 		}
 	}
 	switch len(w) {
+	case 1:
+		if (w == "u" || w == "U") && i+2 < len(r.toks) && r.toks[i+1].Kind == Op && r.toks[i+1].Text(r.src) == "&" &&
+			r.toks[i+1].Pos == r.toks[i].End && r.toks[i+2].Pos == r.toks[i+1].End {
+			return r.unicode(i)
+		}
+	case 3:
+		if strings.EqualFold(w, "row") && r.assignsRow(i) {
+			r.replace(i, i+1, "")
+		}
+	case 5:
+		if strings.EqualFold(w, "using") && i+1 < len(r.toks) && !r.stored {
+			return r.ordering(i)
+		}
 	case 4:
+		if strings.EqualFold(w, "only") && (r.is(i-1, "from") || r.is(i-1, "update")) && r.punct(i+1, "(") {
+			end := i + 3
+			for r.punct(end, ".") {
+				end += 2
+			}
+			if r.punct(end, ")") { // ONLY (t)
+				r.replace(i, i+2, "")
+				r.replace(end, end+1, "")
+				return end, nil
+			}
+		}
 		if strings.EqualFold(w, "only") && i > 0 && !r.punct(i-1, ".") &&
 			(r.is(i-1, "from") || r.is(i-1, "update") || r.is(i-1, "table") || r.is(i-1, "join") || r.is(i-1, "exists")) && i+1 < len(r.toks) {
 			r.replace(i, i+1, "")
@@ -403,6 +429,133 @@ func (r *rewriter) expression(i int) (last int, err error) {
 		}
 	}
 	return i, nil
+}
+
+// assignsRow reports whether ROW at a token begins a list of values for a list of columns, for which the grammar has no ROW.
+func (r *rewriter) assignsRow(i int) bool {
+	if !r.punct(i-2, ")") || r.toks[i-1].Text(r.src) != "=" || !r.punct(i+1, "(") || !(r.is(0, "update") || r.is(0, "insert") || r.is(0, "with")) {
+		return false
+	}
+	depth := 0
+	for j := i + 1; j < len(r.toks); j++ {
+		switch {
+		case r.punct(j, "("), r.punct(j, "["):
+			depth++
+		case r.punct(j, ")"), r.punct(j, "]"):
+			if depth--; depth == 0 {
+				return false // one value, without ROW, would be no row
+			}
+		case depth == 1 && r.punct(j, ","):
+			return true
+		}
+	}
+	return false
+}
+
+// ordering writes ORDER BY x USING < and > as ASC and DESC.
+func (r *rewriter) ordering(i int) (last int, err error) {
+	at, end := i+1, i+2
+	if r.is(i+1, "operator") && r.punct(i+2, "(") {
+		at = i + 3
+		for r.punct(at+1, ".") {
+			at += 2
+		}
+		end = at + 2
+	}
+	if at >= len(r.toks) || r.toks[at].Kind != Op {
+		return i, nil
+	}
+	switch op := r.toks[at].Text(r.src); op {
+	case "<", "~<~":
+		r.replace(i, end, "ASC")
+	case ">", "~>~":
+		r.replace(i, end, "DESC")
+	default:
+		return i, sqlstate.New(sqlstate.WrongObjectType, "operator %s is not a valid ordering operator", op).
+			WithHint("Ordering operators must be \"<\" or \">\" members of btree operator families.").At(CharPos(r.src, int(r.toks[i+1].Pos)))
+	}
+	return end - 1, nil
+}
+
+// unicode writes U&'text' and U&"name" with the characters that their escapes name.
+func (r *rewriter) unicode(i int) (last int, err error) {
+	t, last, escape := r.toks[i+2], i+2, byte('\\')
+	at := int(t.Pos)
+	fail := func(hint, format string, args ...any) error {
+		e := sqlstate.New(sqlstate.SyntaxError, format, args...).At(CharPos(r.src, at))
+		if hint != "" {
+			e.WithHint("%s", hint)
+		}
+		return e
+	}
+	quote := r.src[t.Pos]
+	if quote != '\'' && quote != '"' {
+		return i, nil
+	}
+	body := r.src[t.Pos+1 : t.End-1]
+	if r.is(i+3, "uescape") && i+4 < len(r.toks) && r.toks[i+4].Kind == String {
+		last = i + 4
+		c := r.toks[last].Text(r.src)
+		if len(c) != 3 || strings.Contains("0123456789abcdefABCDEF+'\" \t\n\r\f", c[1:2]) {
+			at = int(r.toks[last].Pos)
+			return i, fail("", "invalid Unicode escape character at or near \"%s\"", c)
+		}
+		escape = c[1]
+	}
+	const forms = "Unicode escapes must be \\XXXX or \\+XXXXXX."
+	var b strings.Builder
+	high := rune(0)
+	for k := 0; k < len(body); k++ {
+		at = int(t.Pos) + 1 + k
+		if body[k] != escape || strings.HasPrefix(body[k+1:], string(escape)) {
+			if high != 0 {
+				return i, fail("", "invalid Unicode surrogate pair")
+			}
+			if b.WriteByte(body[k]); body[k] == escape {
+				k++
+			}
+			continue
+		}
+		from, n := k+1, 4
+		if strings.HasPrefix(body[from:], "+") {
+			from, n = k+2, 6
+		}
+		if from+n > len(body) {
+			return i, fail(forms, "invalid Unicode escape")
+		}
+		v, err := strconv.ParseUint(body[from:from+n], 16, 32)
+		if err != nil {
+			return i, fail(forms, "invalid Unicode escape")
+		}
+		k = from + n - 1
+		c := rune(v)
+		switch {
+		case c == 0 || c > utf8.MaxRune:
+			return i, fail("", "invalid Unicode escape value")
+		case c >= 0xd800 && c < 0xdc00 && high == 0:
+			high = c
+		case c >= 0xdc00 && c < 0xe000 && high != 0:
+			b.WriteRune(utf16.DecodeRune(high, c))
+			high = 0
+		case c >= 0xd800 && c < 0xe000 || high != 0:
+			return i, fail("", "invalid Unicode surrogate pair")
+		case c == rune(quote):
+			b.WriteByte(quote)
+			b.WriteByte(quote)
+		default:
+			b.WriteRune(c)
+		}
+	}
+	if high != 0 {
+		at = int(t.End) - 1
+		return i, fail("", "invalid Unicode surrogate pair")
+	}
+	text := string(quote) + b.String() + string(quote)
+	if quote == '\'' && strings.Contains(text, `\`) {
+		text = " E" + strings.ReplaceAll(text, `\`, `\\`)
+	}
+	r.replace(i, last+1, text)
+	return last, nil
 }
 
 // identityColumn finds the column of ALTER COLUMN, if SET or RESTART at toks[i] follows another action on its identity, and one of the
@@ -507,7 +660,7 @@ func inIdentity(src string, toks []Token, i int) bool {
 // its operands.
 func (r *rewriter) unknown(i, end int, op string) (text string, ok bool) {
 	// A stored text has no such operator, and the grammar writes |/-1, whose characters a client's text would have as one.
-	if r.stored || i == 0 || end >= len(r.toks) || len(op) < 2 || grammarOperator(op) {
+	if r.stored || i == 0 || end >= len(r.toks) || len(op) < 2 && op != "@" && op != "!" && op != "#" || grammarOperator(op) {
 		return "", false
 	}
 	prefix := false
@@ -524,6 +677,9 @@ func (r *rewriter) unknown(i, end int, op string) (text string, ok bool) {
 	if prefix {
 		r.s.UnknownPrefix = cmp.Or(r.s.UnknownPrefix, op)
 		return " |/ ", true
+	}
+	if len(op) < 2 {
+		return "", false
 	}
 	r.s.Unknown = cmp.Or(r.s.Unknown, op)
 	return " " + UnknownOperator + " ", true
@@ -638,12 +794,32 @@ func inSet(src string, toks []Token, i int) bool {
 // refusedType reports whether the grammar refuses a name of a type as not supported.
 func refusedType(w string) bool {
 	switch len(w) {
+	case 3:
+		return foldsTo(w, "box", "xml")
 	case 4:
-		return strings.EqualFold(w, "cidr")
+		return foldsTo(w, "cidr", "line", "lseg", "path")
+	case 5:
+		return foldsTo(w, "point", "money")
+	case 6:
+		return foldsTo(w, "circle", "pg_lsn")
 	case 7:
-		return strings.EqualFold(w, "macaddr")
+		return foldsTo(w, "macaddr", "polygon", "trigger", "tsquery")
 	case 8:
-		return strings.EqualFold(w, "macaddr8")
+		return foldsTo(w, "macaddr8", "tsvector", "jsonpath")
+	case 9:
+		return foldsTo(w, "refcursor")
+	case 13:
+		return foldsTo(w, "txid_snapshot")
+	}
+	return false
+}
+
+// foldsTo reports whether a word is one of some names, in any case.
+func foldsTo(w string, names ...string) bool {
+	for _, n := range names {
+		if strings.EqualFold(n, w) {
+			return true
+		}
 	}
 	return false
 }

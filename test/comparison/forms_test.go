@@ -1,0 +1,4 @@
+package comparison
+
+// forms: statements that the grammar library does not accept as PostgreSQL writes them, with the positions of errors.
+var forms = Generator{Name: "forms", Fixed: Positioned("forms")}
