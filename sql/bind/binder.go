@@ -71,6 +71,8 @@ type builder struct {
 	// untyped has the position of each parameter's first use as a value of any type, if the parameter had no type then; zero: there is none.
 	untyped []int
 	withID  int
+	// levels counts the levels that have numbers.
+	levels int
 	// lockables are the entries of the FROM clause that is bound now, for FOR UPDATE.
 	lockables *lockList
 	// future are the names of WITH clauses around that are not defined yet.

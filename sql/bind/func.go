@@ -58,6 +58,11 @@ func (b *builder) parameterlessFunction(c *exprContext, n *tree.UnresolvedName) 
 // function binds a call of any sort.
 func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 	name := functionName(n)
+	if len(n.OrderBy) > 1 {
+		if key, ok := n.OrderBy[0].Expr.(*tree.FuncExpr); ok && functionName(key) == parse.DistinctKey {
+			n.Type, n.OrderBy = tree.DistinctFuncType, n.OrderBy[1:]
+		}
+	}
 	b.arrange(c, n)
 	switch s := functionSchema(n); s {
 	case "", "pg_catalog", "information_schema", "public":

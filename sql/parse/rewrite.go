@@ -389,7 +389,14 @@ func (r *rewriter) expression(i int) (last int, err error) {
 	case 8:
 		if strings.EqualFold(w, "distinct") && r.punct(i-1, "(") && i > 1 && (r.toks[i-2].Kind == Word || r.toks[i-2].Kind == Quoted) {
 			// f(DISTINCT x ORDER BY y): the grammar accepts ORDER BY only after the arguments.
-			if at := orderWithin(r.src, r.toks, i); at > 0 {
+			if at := orderWithin(r.src, r.toks, i); at > 0 && severalFrom(r.src, r.toks, at) && r.is(at+1, "by") {
+				// After the arguments the grammar accepts one key, and without DISTINCT several: the first of them stands for DISTINCT.
+				if r.keywords == nil {
+					r.keywords = map[int]string{}
+				}
+				r.keywords[at+1] = `BY "` + DistinctKey + `"(), `
+				r.replace(i, i+1, "")
+			} else if at > 0 {
 				if r.later == nil {
 					r.later = map[int]bool{}
 				}
@@ -844,6 +851,25 @@ func orderWithin(src string, toks []Token, from int) int {
 	}
 	return 0
 }
+
+// severalFrom reports whether a list of keys goes on with a comma, between token from and the parenthesis that closes its call.
+func severalFrom(src string, toks []Token, from int) bool {
+	depth := 0
+	for i := from; i < len(toks) && depth >= 0; i++ {
+		switch {
+		case isPunct(toks[i], src, "("), isPunct(toks[i], src, "["):
+			depth++
+		case isPunct(toks[i], src, ")"), isPunct(toks[i], src, "]"):
+			depth--
+		case depth == 0 && isPunct(toks[i], src, ","):
+			return true
+		}
+	}
+	return false
+}
+
+// DistinctKey is the name of a function whose call, as the first key of an aggregate's ORDER BY, stands for the aggregate's DISTINCT.
+const DistinctKey = "distinct aggregate"
 
 // likeOperator returns the keyword form of an operator for which LIKE or ILIKE stands.
 func likeOperator(op string) (string, bool) {
