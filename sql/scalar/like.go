@@ -9,6 +9,9 @@ import (
 	"meridian/sql/types"
 )
 
+// atOnceSteps bounds the work between two checks for cancellation: some milliseconds.
+const atOnceSteps = 1 << 20
+
 // likePattern is a compiled LIKE pattern: the pieces between the % signs.
 type likePattern struct {
 	parts [][]likeItem // at least one; % between each two

@@ -38,9 +38,6 @@ var departures = []departure{
 	{`2562047788.*second\(2\)|9223372036854775807.*second\(2\)`, ``, ``, false, "rounding the longest intervals overflows without an error in PostgreSQL 15"},
 	{`us' \+ time '12:00'`, ``, ``, false, "a time and an interval of 292,000 years overflow without an error in PostgreSQL"},
 	// Text.
-	{`\\[mMyY]|\[\[:[<>]:`, ``, ``, false, "\\m and \\M are \\b: the library of regular expressions has no beginning and end of a word"},
-	{`regexp_\w+\(.*'e'`, ``, ``, false, "flag e is that of advanced regular expressions"},
-	{``, `ERROR 2201B`, `ERROR 2201B`, false, "what is wrong in a regular expression is said in other words"},
 	{`\b(convert|convert_to|convert_from|length)\(.*'(big5|uhc|euc_cn|euc_kr|gbk|gb18030|sjis|euc_jp)'`, ``, ``, false, "the tables of East Asian encodings are those of golang.org/x/text"},
 	{`normalize\(`, `ERROR 42601`, ``, false, "the form of normalize may be a text, and not only a word"},
 	{`\bto_ascii\(`, ``, `ERROR 0A000`, false, "to_ascii is not there: text is UTF8"},
