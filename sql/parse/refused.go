@@ -38,6 +38,7 @@ var refusals = []refusal{
 	{[]string{"create"}, "table * of", "tables of a composite type are", "List the columns."},
 	{[]string{"alter"}, "table * of", "tables of a composite type are", "List the columns."},
 	{[]string{"alter"}, "table * not of", "tables of a composite type are", "List the columns."},
+	{[]string{"create"}, "as execute", "CREATE TABLE ... AS EXECUTE is", "Write the query itself."},
 	{inTables, "exclude using", "exclusion constraints are", "UNIQUE excludes equal values."},
 	{inTables, "exclude (", "exclusion constraints are", "UNIQUE excludes equal values."},
 	{inTables, "unique using index", "making an index a constraint is", "Add the constraint without it, then drop the index."},

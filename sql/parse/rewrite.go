@@ -135,6 +135,11 @@ func rewrite(s *Statement, toks []Token, stored bool) ([]edit, error) {
 			if err := r.bits(i); err != nil {
 				return nil, err
 			}
+			if text, err := r.escapes(i); err != nil {
+				return nil, err
+			} else if text != "" {
+				r.replace(i, i+1, text)
+			}
 		case Word:
 			if i, err = r.word(i); err != nil {
 				return nil, err
@@ -172,6 +177,81 @@ func (r *rewriter) bits(i int) error {
 	}
 	return sqlstate.New(sqlstate.FeatureNotSupported, "bit string constants are not supported").
 		WithHint("Write bytes as '\\x1F'::bytea, and bits as an integer.").At(CharPos(r.src, int(r.toks[i].Pos)))
+}
+
+// escapes refuses a Unicode escape of E'...' that is no character, of which the grammar says no more than that the syntax is invalid, and writes pairs of escapes, which
+// it does not know, as the characters. Empty: the text can stay.
+func (r *rewriter) escapes(i int) (string, error) {
+	t := r.toks[i]
+	text := r.src[t.Pos:t.End]
+	if text[0]|0x20 != 'e' || !strings.Contains(text, `\u`) && !strings.Contains(text, `\U`) {
+		return "", nil
+	}
+	fail := func(code sqlstate.Code, k int, format string, args ...any) *sqlstate.Error {
+		return sqlstate.New(code, format, args...).At(CharPos(r.src, int(t.Pos)+k))
+	}
+	pair := func(k int) error { // the text at k does not go on with the second half of a pair
+		n := escapeLen(text[k:])
+		if n == 0 {
+			_, n = utf8.DecodeRuneInString(text[k:])
+		}
+		return fail(sqlstate.SyntaxError, k, "invalid Unicode surrogate pair at or near \"%s\"", text[k:k+n])
+	}
+	var b strings.Builder
+	high, pairs := rune(0), false
+	for k := 0; k < len(text); {
+		n := escapeLen(text[k:])
+		if n == 0 {
+			if high != 0 {
+				return "", pair(k)
+			}
+			n = 1
+			if text[k] == '\\' && k+2 < len(text) {
+				if text[k+1]|0x20 == 'u' {
+					return "", fail(sqlstate.InvalidEscape, k, "invalid Unicode escape").WithHint("Unicode escapes must be \\uXXXX or \\UXXXXXXXX.")
+				}
+				n = 2
+			}
+			b.WriteString(text[k : k+n])
+			k += n
+			continue
+		}
+		v, _ := strconv.ParseUint(text[k+2:k+n], 16, 32)
+		c := rune(min(v, utf8.MaxRune+1))
+		switch low := c >= 0xdc00 && c < 0xe000; {
+		case (high != 0) != low:
+			return "", pair(k)
+		case low:
+			b.WriteRune(utf16.DecodeRune(high, c))
+			high, pairs = 0, true
+		case c >= 0xd800 && c < 0xdc00:
+			high = c
+		case c == 0 || c > utf8.MaxRune:
+			return "", fail(sqlstate.SyntaxError, k, "invalid Unicode escape value at or near \"%s\"", text[k:k+n])
+		default:
+			b.WriteString(text[k : k+n])
+		}
+		k += n
+	}
+	if !pairs {
+		return "", nil
+	}
+	return b.String(), nil
+}
+
+// escapeLen is the length of the escape \uXXXX or \UXXXXXXXX at the beginning of a text; zero: there is none.
+func escapeLen(s string) int {
+	n := 0
+	switch {
+	case strings.HasPrefix(s, `\u`):
+		n = 6
+	case strings.HasPrefix(s, `\U`):
+		n = 10
+	}
+	if n == 0 || len(s) < n || strings.Trim(s[2:n], "0123456789abcdefABCDEF") != "" {
+		return 0
+	}
+	return n
 }
 
 // queryOf is the first token of the query of CREATE VIEW and CREATE TABLE AS; without one it is len(toks).

@@ -162,6 +162,9 @@ func (re *Regexp) Find(text string, from int, dst []int, check Checker) ([]int, 
 			}
 			begin += i
 		} else if begin > limit && !re.anchored {
+			if re.refers && limit >= 0 && begin >= len(text) {
+				break // PostgreSQL does not try the end after a place where only the automaton has accepted
+			}
 			if limit = m.run(re.search, begin, len(text), begin, false); limit < 0 {
 				break
 			}

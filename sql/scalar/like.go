@@ -339,6 +339,27 @@ func addTextOperators(r *Registry) {
 		return types.NewString(out.String()), nil
 	}
 	r.Func2("like_escape(text, text) text", likeEscape)
+	r.Func2("like_escape(bytea, bytea) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		pattern, esc := a.Str(), b.Str()
+		if len(esc) > 1 {
+			return types.Null, sqlstate.New(sqlstate.InvalidEscape, "invalid escape string").WithHint("Escape string must be empty or one character.")
+		}
+		var out strings.Builder
+		for i := 0; i < len(pattern); i++ {
+			switch {
+			case esc != "" && pattern[i] == esc[0]:
+				if out.WriteByte('\\'); i+1 < len(pattern) {
+					i++
+					out.WriteByte(pattern[i])
+				}
+			case pattern[i] == '\\':
+				out.WriteString(`\\`)
+			default:
+				out.WriteByte(pattern[i])
+			}
+		}
+		return types.NewBytes(out.String()), nil
+	})
 	r.Func2("like(text, text) bool", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 		p, err := compileLike(b.Str(), '\\', false)
 		if err != nil {

@@ -67,3 +67,33 @@ select @ true
 select ! 1
 
 select xmax from (select 1 as a) q
+
+select E'\u0061\U00000062\ud83d\ude00', E'\\u061', E'a\\\u0062'
+
+select E'wrong: \u061'
+
+select E'wrong: \U0061'
+
+select E'wrong: \udb99'
+
+select E'wrong: \udb99xy'
+
+select E'wrong: \udb99\\'
+
+select E'wrong: \udb99\u0061'
+
+select E'wrong: \U0000db99\U00000061'
+
+select E'wrong: \U002FFFFF'
+
+select E'wrong: \udc00'
+
+select E'wrong: \u0000', 1
+
+select E'a' 'b', e'\u00e9'
+
+select 'a%c'::bytea like 'a#%c'::bytea escape '#'::bytea, 'abc'::bytea like 'a#%c'::bytea escape '#', 'a\c'::bytea like 'a\c'::bytea escape ''::bytea
+
+select 'abc'::bytea like 'a'::bytea escape 'xy'::bytea
+
+select 'a' ~ '$()|^\1', 'ab' ~ '$()|^\1'
