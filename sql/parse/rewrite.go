@@ -432,7 +432,8 @@ func (r *rewriter) expression(i int) (last int, err error) {
 			r.replace(i, i+1, "")
 		}
 	case 5:
-		if strings.EqualFold(w, "using") && i+1 < len(r.toks) && !r.stored {
+		// ALTER COLUMN a TYPE int USING -a has an expression there.
+		if strings.EqualFold(w, "using") && i+1 < len(r.toks) && !r.stored && !r.is(0, "alter") {
 			return r.ordering(i)
 		}
 	case 4:

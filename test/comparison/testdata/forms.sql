@@ -97,3 +97,8 @@ select 'a%c'::bytea like 'a#%c'::bytea escape '#'::bytea, 'abc'::bytea like 'a#%
 select 'abc'::bytea like 'a'::bytea escape 'xy'::bytea
 
 select 'a' ~ '$()|^\1', 'ab' ~ '$()|^\1'
+
+create table fu (a int, b text)
+insert into fu values (1, 'x')
+alter table fu alter a type bigint using -a, alter b type text using 'a' || b
+select * from fu order by a using >
