@@ -73,6 +73,8 @@ type builder struct {
 	withID  int
 	// subqueryNames has the names of the columns of scalar subqueries.
 	subqueryNames map[*tree.Subquery]string
+	// levels counts the levels that have numbers.
+	levels int
 	// lockables are the entries of the FROM clause that is bound now, for FOR UPDATE.
 	lockables *lockList
 	// future are the names of WITH clauses around that are not defined yet.

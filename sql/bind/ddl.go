@@ -258,8 +258,15 @@ func (b *builder) dropRelations(kind catalog.Kind, materialized bool, names tree
 		n := &names[i]
 		t := b.lookupTable(string(n.CatalogName), string(n.SchemaName), string(n.ObjectName))
 		if t == nil {
-			if !ifExists {
+			schema := b.hasSchema(string(n.SchemaName))
+			switch {
+			case !ifExists && !schema:
+				b.fail(sqlstate.InvalidSchemaName, nil, "schema \"%s\" does not exist", n.SchemaName)
+			case !ifExists:
 				b.fail(sqlstate.UndefinedTable, nil, "%s \"%s\" does not exist", word, n.ObjectName)
+			case !schema:
+				d.Notices = append(d.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "schema \"" + string(n.SchemaName) + "\" does not exist, skipping"})
+				continue
 			}
 			d.Notices = append(d.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: word + " \"" + string(n.ObjectName) + "\" does not exist, skipping"})
 			continue

@@ -190,8 +190,15 @@ func (b *builder) dropIndex(n *tree.DropIndex) Statement {
 	for _, in := range n.IndexList {
 		ref := b.indexRef(in)
 		if ref == nil {
-			if !n.IfExists {
+			schema := string(in.Table.SchemaName)
+			switch known := b.hasSchema(schema); {
+			case !n.IfExists && !known:
+				b.fail(sqlstate.InvalidSchemaName, nil, "schema \"%s\" does not exist", schema)
+			case !n.IfExists:
 				b.fail(sqlstate.UndefinedObject, nil, "index \"%s\" does not exist", indexShown(in))
+			case !known:
+				d.Notices = append(d.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "schema \"" + schema + "\" does not exist, skipping"})
+				continue
 			}
 			d.Notices = append(d.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "index \"" + indexShown(in) + "\" does not exist, skipping"})
 			continue

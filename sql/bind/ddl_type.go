@@ -116,11 +116,19 @@ func (b *builder) typeNamed(n Name) *catalog.Type {
 	return nil
 }
 
-// schemaOfType refuses a schema that does not exist.
-func (b *builder) schemaOfType(name string) {
+// hasSchema reports whether there is a schema of a name that an object's name has; an empty one is no part of it.
+func (b *builder) hasSchema(name string) bool {
+	if name == "" || name == "pg_catalog" || name == "information_schema" || name == "pg_temp" {
+		return true
+	}
 	s, err := b.View.Schema(b.ctx, b.View.CurrentDatabase(), name)
 	check(err)
-	if s == nil && name != "pg_catalog" && name != "information_schema" {
+	return s != nil
+}
+
+// schemaOfType refuses a schema that does not exist.
+func (b *builder) schemaOfType(name string) {
+	if !b.hasSchema(name) {
 		b.fail(sqlstate.InvalidSchemaName, nil, "schema \"%s\" does not exist", name)
 	}
 }

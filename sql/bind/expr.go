@@ -513,6 +513,7 @@ func (b *builder) unary(c *exprContext, n *tree.UnaryExpr) scalar.Expr {
 
 // unknownOperator refuses an operator that the grammar does not have.
 func (b *builder) unknownOperator(name string, at any, args ...scalar.Expr) {
+	b.lackOperator(name, at, args)
 	shown := name + " " + args[len(args)-1].Type().Name()
 	hint := "No operator matches the given name and argument type. You might need to add an explicit type cast."
 	if len(args) == 2 {
@@ -533,6 +534,7 @@ func (b *builder) unknownOperator(name string, at any, args ...scalar.Expr) {
 func (b *builder) operator(name string, at any, args ...scalar.Expr) scalar.Expr {
 	res, err := b.Registry.ResolveOperator(name, typesOf(args))
 	if err != nil {
+		b.lackOperator(name, at, args)
 		raise(b.locateOp(err, at))
 	}
 	return &scalar.Call{Func: res.Func, Args: b.coerceArgs(args, res.Args, at), T: res.Return}
@@ -863,6 +865,13 @@ func (b *builder) fieldAccess(c *exprContext, n *tree.ColumnAccessExpr) scalar.E
 		b.fail(sqlstate.UndefinedColumn, n.Expr, "column \"%s\" not found in data type %s", n.ColName, t.Row)
 	case len(t.Names) > 0:
 		b.fail(sqlstate.UndefinedColumn, n.Expr, "column \"%s\" not found in data type record", n.ColName)
+	}
+	if k, ok := row.(*scalar.RowCtor); ok && scalar.VolatilityOf(k) != scalar.Volatile { // whose fields are f1, f2, ...
+		for i, e := range k.Elems {
+			if string(n.ColName) == "f"+itoa(i+1) {
+				return e
+			}
+		}
 	}
 	b.fail(sqlstate.UndefinedColumn, n.Expr, "could not identify column \"%s\" in record data type", n.ColName)
 	return nil

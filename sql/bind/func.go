@@ -58,6 +58,11 @@ func (b *builder) parameterlessFunction(c *exprContext, n *tree.UnresolvedName) 
 // function binds a call of any sort.
 func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 	name := functionName(n)
+	if len(n.OrderBy) > 1 {
+		if key, ok := n.OrderBy[0].Expr.(*tree.FuncExpr); ok && functionName(key) == parse.DistinctKey {
+			n.Type, n.OrderBy = tree.DistinctFuncType, n.OrderBy[1:]
+		}
+	}
 	b.arrange(c, n)
 	switch s := functionSchema(n); s {
 	case "", "pg_catalog", "information_schema", "public":
@@ -74,11 +79,21 @@ func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 		if len(n.Exprs) == 2 {
 			return b.operator("#-", n, b.expr(c, n.Exprs[0]), b.expr(c, n.Exprs[1]))
 		}
+	case "normalize": // whose form is a word
+		if len(n.Exprs) == 2 {
+			if u, ok := n.Exprs[1].(*tree.UnresolvedName); ok && u.NumParts == 1 {
+				switch form := u.Parts[0]; form {
+				case "nfc", "nfd", "nfkc", "nfkd":
+					n.Exprs[1] = tree.NewStrVal(strings.ToUpper(form))
+				}
+			}
+		}
 	case "json_to_record", "jsonb_to_record", "json_to_recordset", "jsonb_to_recordset":
 		if len(n.Exprs) == 1 {
 			b.fail(sqlstate.FeatureNotSupported, n, "could not determine row type for result of %s", name)
 		}
 	}
+	b.lackFunction(n, name)
 	if n.WindowDef != nil {
 		return b.windowCall(c, n, name)
 	}

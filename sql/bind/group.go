@@ -77,7 +77,7 @@ func (b *builder) group(rel opt.Rel, sc *scope, groups []groupExpr, items []item
 			ge.id = col.ID
 		} else {
 			for j := range i {
-				if scalar.Equal(groups[j].expr, ge.expr) {
+				if scalar.Same(groups[j].expr, ge.expr) {
 					ge.id = groups[j].id
 				}
 			}
@@ -178,7 +178,7 @@ func (r *regrouper) fromHere(id opt.ColumnID) bool {
 func (r *regrouper) rewrite(e scalar.Expr, at tree.Expr) scalar.Expr {
 	return scalar.RewriteTop(e, func(x scalar.Expr) scalar.Expr {
 		for i := range r.groups {
-			if g := &r.groups[i]; scalar.Equal(x, g.expr) {
+			if g := &r.groups[i]; scalar.Same(x, g.expr) {
 				return &scalar.Column{ID: g.id, T: g.t}
 			}
 		}

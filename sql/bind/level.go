@@ -14,6 +14,8 @@ import (
 // they read.
 type level struct {
 	parent *level
+	// number tells the levels of a statement apart that have subqueries in expressions; zero: not yet given.
+	number int
 	// within is the expression of the parent level in which a subquery stands; nil in FROM.
 	within *exprContext
 	// outer are the columns of enclosing levels that this one reads.
@@ -27,6 +29,15 @@ type level struct {
 	seen []*scope
 	// defs are the WINDOW clause's definitions.
 	defs map[string]*tree.WindowDef
+}
+
+// numbered gives the level of an expression its number.
+func (b *builder) numbered(l *level) int {
+	if l.number == 0 {
+		b.levels++
+		l.number = b.levels
+	}
+	return l.number
 }
 
 // pendingWindow is a window call whose partition and order expressions have not become columns yet.
@@ -82,6 +93,29 @@ func (l *level) aggregate(f *scalar.AggFunc, newColumn func() opt.ColumnID) opt.
 	id := newColumn()
 	l.aggs = append(l.aggs, opt.AggItem{Col: id, Agg: f})
 	return id
+}
+
+// window is the column of a window function; equal ones are computed once.
+func (l *level) window(w *pendingWindow, newColumn func() opt.ColumnID) opt.ColumnID {
+	order := func(a, b scalar.AggOrder) bool {
+		return a.Desc == b.Desc && a.NullsFirst == b.NullsFirst && scalar.Equal(a.Expr, b.Expr)
+	}
+	agg := func(a, b *scalar.AggFunc) bool {
+		return a == nil && b == nil || a != nil && b != nil && scalar.Equal(a, b)
+	}
+	frame := func(a, b *opt.WindowFrame) bool {
+		return a == nil && b == nil || a != nil && b != nil && a.Rows == b.Rows && a.Start == b.Start && a.End == b.End &&
+			scalar.Equal(a.StartOffset, b.StartOffset) && scalar.Equal(a.EndOffset, b.EndOffset)
+	}
+	for _, o := range l.pending {
+		if o.item.Func == w.item.Func && agg(o.item.Agg, w.item.Agg) && slices.EqualFunc(o.item.Args, w.item.Args, scalar.Equal) &&
+			slices.EqualFunc(o.partition, w.partition, scalar.Equal) && slices.EqualFunc(o.order, w.order, order) && frame(o.item.Frame, w.item.Frame) {
+			return o.item.Col
+		}
+	}
+	w.item.Col = newColumn()
+	l.pending = append(l.pending, w)
+	return w.item.Col
 }
 
 // set adds a set-returning call and returns its columns. Equal calls are made once, so (f(x)).a, (f(x)).b advance together.

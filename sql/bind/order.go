@@ -44,7 +44,7 @@ func (b *builder) orderItem(c *exprContext, e tree.Expr, items []item, visible i
 				if items[i].name != v.Parts[0] {
 					continue
 				}
-				if found >= 0 && !scalar.Equal(items[found].expr, items[i].expr) {
+				if found >= 0 && !scalar.Same(items[found].expr, items[i].expr) {
 					b.fail(sqlstate.AmbiguousColumn, v, "%s \"%s\" is ambiguous", clause, v.Parts[0])
 				}
 				if found < 0 {
@@ -62,7 +62,7 @@ func (b *builder) orderItem(c *exprContext, e tree.Expr, items []item, visible i
 	x := b.known(b.expr(&oc, e), e)
 	b.comparable(x.Type(), clause == "ORDER BY", e)
 	for i := range items {
-		if scalar.Equal(items[i].expr, x) {
+		if scalar.Same(items[i].expr, x) {
 			return items, i
 		}
 	}

@@ -110,6 +110,8 @@ func (b *builder) wellFormed(e *tree.CTE) {
 	case len(sel.Locking) > 0:
 		refuse(nil, "FOR UPDATE/SHARE")
 	}
+	b.noLocking(u.Left, notAllowed, "UNION/INTERSECT/EXCEPT")
+	b.noLocking(u.Right, notAllowed, "UNION/INTERSECT/EXCEPT")
 }
 
 // recursiveSelect is the query of a statement without the parentheses around it; nil if it is another statement.

@@ -325,6 +325,13 @@ func (b *builder) unknownColumn(s *scope, table, name string, at any) {
 	if table != "" {
 		shown = table + "." + name
 	}
+	if systemColumn(name) {
+		for sc := s; sc != nil; sc = sc.parent {
+			if slices.ContainsFunc(sc.rels, func(r *relation) bool { return r.table != nil && (table == "" || r.alias == table) }) {
+				raise(b.at(sqlstate.New(sqlstate.FeatureNotSupported, "system column %s is not supported", shown).WithHint("%s", noPlaces), at))
+			}
+		}
+	}
 	e := sqlstate.New(sqlstate.UndefinedColumn, "column %s does not exist", shown)
 	for lv := s.level; lv != nil; lv = lv.parent {
 		for _, sc := range lv.seen {

@@ -263,17 +263,27 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 	return out
 }
 
-// matchOrder checks that ORDER BY begins with the expressions of DISTINCT ON.
+// matchOrder checks that ORDER BY begins with the expressions of DISTINCT ON. The error is at the expression that comes behind another key, or not at all.
 func (b *builder) matchOrder(d *opt.Distinct, n *tree.SelectClause) {
 	seen := map[opt.ColumnID]bool{}
-	for i, o := range d.OrderBy {
-		if i >= len(d.On) && len(seen) == len(d.On) {
-			break
-		}
-		if !containsID(d.On, o.Col) {
-			b.fail(sqlstate.InvalidColumnReference, n.DistinctOn[min(i, len(n.DistinctOn)-1)], "SELECT DISTINCT ON expressions must match initial ORDER BY expressions")
+	other := false
+	fail := func(id opt.ColumnID) {
+		at := slices.Index(d.On, id)
+		b.fail(sqlstate.InvalidColumnReference, n.DistinctOn[min(at, len(n.DistinctOn)-1)], "SELECT DISTINCT ON expressions must match initial ORDER BY expressions")
+	}
+	for _, o := range d.OrderBy {
+		switch {
+		case !containsID(d.On, o.Col):
+			other = true
+		case other && !seen[o.Col]:
+			fail(o.Col)
 		}
 		seen[o.Col] = true
+	}
+	for _, id := range d.On {
+		if other && !seen[id] {
+			fail(id)
+		}
 	}
 }
 

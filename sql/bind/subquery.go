@@ -42,8 +42,12 @@ func single(out *output) opt.Rel {
 
 // subquery binds EXISTS, ARRAY and scalar subqueries.
 func (b *builder) subquery(c *exprContext, s *tree.Subquery, kind scalar.SubqueryKind) scalar.Expr {
+	text := tree.AsString(s)
+	if kind == scalar.SubqueryArray {
+		text = "ARRAY" + text
+	}
 	out, outer := b.bindSubquery(c, s)
-	q := &scalar.Subquery{Kind: kind, Outer: outer}
+	q := &scalar.Subquery{Kind: kind, Outer: outer, Text: text, Level: b.numbered(c.scope.level)}
 	if kind == scalar.SubqueryExists {
 		q.Plan, q.T = out.rel, types.Bool
 		return q
@@ -68,6 +72,7 @@ func (b *builder) subquery(c *exprContext, s *tree.Subquery, kind scalar.Subquer
 
 // anySubquery binds "left op ANY (query)" and "left op ALL (query)", IN and NOT IN among them.
 func (b *builder) anySubquery(c *exprContext, n *tree.ComparisonExpr, s *tree.Subquery, kind scalar.SubqueryKind, op treecmp.ComparisonOperatorSymbol) scalar.Expr {
+	text := tree.AsString(n)
 	arg := b.expr(c, n.Left)
 	out, outer := b.bindSubquery(c, s)
 	if row, ok := arg.(*scalar.RowCtor); ok && row.T.Names == nil {
@@ -84,7 +89,7 @@ func (b *builder) anySubquery(c *exprContext, n *tree.ComparisonExpr, s *tree.Su
 	if arg.Type().Kind == types.KindUnknown {
 		arg = b.coerce(arg, col.t, types.CastImplicit, n.Left)
 	}
-	q := &scalar.Subquery{Kind: kind, Outer: outer, T: types.Bool, Arg: arg, Col: col.id, Plan: single(&out)}
+	q := &scalar.Subquery{Kind: kind, Outer: outer, T: types.Bool, Arg: arg, Col: col.id, Plan: single(&out), Text: text, Level: b.numbered(c.scope.level)}
 	q.LeftID = b.meta.Add(opt.ColumnMeta{Name: "left", Type: arg.Type()})
 	q.Op = b.operate(op, &scalar.Column{ID: q.LeftID, T: arg.Type()}, &scalar.Column{ID: col.id, T: col.t, Name: col.name}, n)
 	return q

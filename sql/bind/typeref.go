@@ -60,6 +60,9 @@ func (b *builder) typeRef(ref tree.ResolvableTypeReference) *types.T {
 		if t := b.rowType(r); t != nil {
 			return t
 		}
+		if bare || r.Parts[1] == "pg_catalog" {
+			b.lackType(name, r)
+		}
 		shown := name
 		if !bare {
 			shown = r.Parts[1] + "." + name
@@ -182,7 +185,7 @@ func (b *builder) shownName(t *catalog.Table) string {
 // domainTypes has the names of PostgreSQL's types that are represented by another type here.
 func domainTypes(name string) (*types.T, bool) {
 	switch name {
-	case "cstring", "sql_identifier", "character_data", "yes_or_no", "pg_node_tree", "pg_lsn":
+	case "cstring", "sql_identifier", "character_data", "yes_or_no", "pg_node_tree":
 		return types.Text, true
 	case "cardinal_number", "cid":
 		return types.Int4, true
@@ -297,6 +300,7 @@ func (b *builder) grammarType(t *gtypes.T) *types.T {
 	case gtypes.TupleFamily:
 		return types.Record
 	}
+	b.lackType(strings.ToLower(t.PGName()), nil)
 	b.fail(sqlstate.FeatureNotSupported, nil, "type %s is not supported", t.SQLStandardName())
 	return nil
 }

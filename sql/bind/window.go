@@ -118,9 +118,7 @@ func (b *builder) windowCall(c *exprContext, n *tree.FuncExpr, name string) scal
 	if frame != nil {
 		w.item.Frame = b.windowFrame(&oc, frame, w.order, n)
 	}
-	id := b.meta.Add(opt.ColumnMeta{Name: name, Type: item.T})
-	w.item.Col = id
-	lv.pending = append(lv.pending, w)
+	id := lv.window(w, func() opt.ColumnID { return b.meta.Add(opt.ColumnMeta{Name: name, Type: item.T}) })
 	return &scalar.Column{ID: id, T: item.T, Name: name}
 }
 

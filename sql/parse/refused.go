@@ -23,6 +23,8 @@ var (
 const (
 	noPartitions  = "Tables are divided into ranges by themselves."
 	noInheritance = "Give each table its columns, with LIKE, and read them together with UNION ALL."
+	noWrites      = "Write to the table itself; views are read."
+	noElements    = "Create them after the schema, and name it in their names."
 	noXML         = "Keep documents as text, or as jsonb."
 )
 
@@ -36,6 +38,7 @@ var refusals = []refusal{
 	{[]string{"create"}, "table * of", "tables of a composite type are", "List the columns."},
 	{[]string{"alter"}, "table * of", "tables of a composite type are", "List the columns."},
 	{[]string{"alter"}, "table * not of", "tables of a composite type are", "List the columns."},
+	{[]string{"create"}, "as execute", "CREATE TABLE ... AS EXECUTE is", "Write the query itself."},
 	{inTables, "exclude using", "exclusion constraints are", "UNIQUE excludes equal values."},
 	{inTables, "exclude (", "exclusion constraints are", "UNIQUE excludes equal values."},
 	{inTables, "unique using index", "making an index a constraint is", "Add the constraint without it, then drop the index."},
@@ -65,18 +68,27 @@ var refusals = []refusal{
 	{inQueries, "is document", "type xml is", noXML},
 	{inQueries, "is not document", "type xml is", noXML},
 	{inQueries, "treat (", "TREAT is", "Use CAST."},
-	{inQueries, "using operator", "ORDER BY ... USING is", "Use ASC or DESC."},
-	{inQueries, "using <", "ORDER BY ... USING is", "Use ASC or DESC."},
-	{inQueries, "using >", "ORDER BY ... USING is", "Use ASC or DESC."},
+	{inQueries, "variadic", "VARIADIC in a call is", "Write the elements as arguments of their own."},
+	{inQueries, "using ( * ) as", "a name for the columns of USING is", "Give the joined relations names."},
+	{inQueries, "using ( * , * ) as", "a name for the columns of USING is", "Give the joined relations names."},
+	{inQueries, "grouping (", "GROUPING is", "There is one grouping. Join several with UNION ALL."},
+	{inQueries, "rows from (", "a list of columns for a function in ROWS FROM is", "Call the function in an item of its own in FROM."},
+	{[]string{"create"}, "with check option", "WITH CHECK OPTION is", noWrites},
+	{[]string{"create"}, "with local check option", "WITH CHECK OPTION is", noWrites},
+	{[]string{"create"}, "with cascaded check option", "WITH CHECK OPTION is", noWrites},
+	{[]string{"create"}, "trusted", "CREATE LANGUAGE is", noRoutines},
+	{[]string{"create"}, "schema * create", "a schema together with its objects is", noElements},
+	{[]string{"create"}, "schema * grant", "a schema together with its rights is", noElements},
+	{[]string{"create"}, "schema authorization * create", "a schema together with its objects is", noElements},
+	{[]string{"create"}, "schema * authorization * create", "a schema together with its objects is", noElements},
+	{[]string{"alter"}, "all in tablespace", "ALTER ... ALL IN TABLESPACE is", "There are no tablespaces but pg_default."},
+	{[]string{"alter"}, "view * alter", "a default of a view's column is", noWrites},
+	{[]string{"alter"}, "type * set (", "ALTER TYPE ... SET is", "Types are built in."},
 	{inQueries, "xmlparse (", "type xml is", noXML}, {inQueries, "xmlelement (", "type xml is", noXML}, {inQueries, "xmlforest (", "type xml is", noXML},
 	{inQueries, "xmlpi (", "type xml is", noXML}, {inQueries, "xmlroot (", "type xml is", noXML}, {inQueries, "xmlserialize (", "type xml is", noXML},
-	{inQueries, "xmltable (", "type xml is", noXML}, {inQueries, "xmlexists (", "type xml is", noXML}, {inQueries, "xml", "type xml is", noXML},
+	{inQueries, "xmltable (", "type xml is", noXML}, {inQueries, "xmlexists (", "type xml is", noXML},
 	{[]string{"merge"}, "into", "MERGE is", "Use INSERT ... ON CONFLICT, or UPDATE ... FROM and DELETE ... USING."},
 	{[]string{"with"}, "merge into", "MERGE is", "Use INSERT ... ON CONFLICT, or UPDATE ... FROM and DELETE ... USING."},
-	{inTables, "point", "geometric types are", "Keep coordinates in columns of their own."},
-	{inTables, "box", "geometric types are", "Keep coordinates in columns of their own."},
-	{inTables, "polygon", "geometric types are", "Keep coordinates in columns of their own."},
-	{inTables, "circle", "geometric types are", "Keep coordinates in columns of their own."},
 }
 
 // refused finds a clause that the grammar library does not accept in a statement that it could not parse.

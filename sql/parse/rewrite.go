@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
@@ -154,6 +156,11 @@ func rewrite(s *Statement, toks []Token, stored bool) ([]edit, error) {
 			if err := r.bits(i); err != nil {
 				return nil, err
 			}
+			if text, err := r.escapes(i); err != nil {
+				return nil, err
+			} else if text != "" {
+				r.replace(i, i+1, text)
+			}
 		case Punct:
 			if !stored && i >= r.definitions && r.punct(i, "[") && r.noSubscript(i) {
 				return nil, syntaxError(s.Source, t)
@@ -195,6 +202,81 @@ func (r *rewriter) bits(i int) error {
 	}
 	return sqlstate.New(sqlstate.FeatureNotSupported, "bit string constants are not supported").
 		WithHint("Write bytes as '\\x1F'::bytea, and bits as an integer.").At(CharPos(r.src, int(r.toks[i].Pos)))
+}
+
+// escapes refuses a Unicode escape of E'...' that is no character, of which the grammar says no more than that the syntax is invalid, and writes pairs of escapes, which
+// it does not know, as the characters. Empty: the text can stay.
+func (r *rewriter) escapes(i int) (string, error) {
+	t := r.toks[i]
+	text := r.src[t.Pos:t.End]
+	if text[0]|0x20 != 'e' || !strings.Contains(text, `\u`) && !strings.Contains(text, `\U`) {
+		return "", nil
+	}
+	fail := func(code sqlstate.Code, k int, format string, args ...any) *sqlstate.Error {
+		return sqlstate.New(code, format, args...).At(CharPos(r.src, int(t.Pos)+k))
+	}
+	pair := func(k int) error { // the text at k does not go on with the second half of a pair
+		n := escapeLen(text[k:])
+		if n == 0 {
+			_, n = utf8.DecodeRuneInString(text[k:])
+		}
+		return fail(sqlstate.SyntaxError, k, "invalid Unicode surrogate pair at or near \"%s\"", text[k:k+n])
+	}
+	var b strings.Builder
+	high, pairs := rune(0), false
+	for k := 0; k < len(text); {
+		n := escapeLen(text[k:])
+		if n == 0 {
+			if high != 0 {
+				return "", pair(k)
+			}
+			n = 1
+			if text[k] == '\\' && k+2 < len(text) {
+				if text[k+1]|0x20 == 'u' {
+					return "", fail(sqlstate.InvalidEscape, k, "invalid Unicode escape").WithHint("Unicode escapes must be \\uXXXX or \\UXXXXXXXX.")
+				}
+				n = 2
+			}
+			b.WriteString(text[k : k+n])
+			k += n
+			continue
+		}
+		v, _ := strconv.ParseUint(text[k+2:k+n], 16, 32)
+		c := rune(min(v, utf8.MaxRune+1))
+		switch low := c >= 0xdc00 && c < 0xe000; {
+		case (high != 0) != low:
+			return "", pair(k)
+		case low:
+			b.WriteRune(utf16.DecodeRune(high, c))
+			high, pairs = 0, true
+		case c >= 0xd800 && c < 0xdc00:
+			high = c
+		case c == 0 || c > utf8.MaxRune:
+			return "", fail(sqlstate.SyntaxError, k, "invalid Unicode escape value at or near \"%s\"", text[k:k+n])
+		default:
+			b.WriteString(text[k : k+n])
+		}
+		k += n
+	}
+	if !pairs {
+		return "", nil
+	}
+	return b.String(), nil
+}
+
+// escapeLen is the length of the escape \uXXXX or \UXXXXXXXX at the beginning of a text; zero: there is none.
+func escapeLen(s string) int {
+	n := 0
+	switch {
+	case strings.HasPrefix(s, `\u`):
+		n = 6
+	case strings.HasPrefix(s, `\U`):
+		n = 10
+	}
+	if n == 0 || len(s) < n || strings.Trim(s[2:n], "0123456789abcdefABCDEF") != "" {
+		return 0
+	}
+	return n
 }
 
 // queryOf is the first token of the query of CREATE VIEW and CREATE TABLE AS; without one it is len(toks).
@@ -371,7 +453,32 @@ func (r *rewriter) expression(i int) (last int, err error) {
 				return i, err
 			}
 		}
+	case 1:
+		if (w == "u" || w == "U") && i+2 < len(r.toks) && r.toks[i+1].Kind == Op && r.toks[i+1].Text(r.src) == "&" &&
+			r.toks[i+1].Pos == r.toks[i].End && r.toks[i+2].Pos == r.toks[i+1].End {
+			return r.unicode(i)
+		}
+	case 3:
+		if strings.EqualFold(w, "row") && r.assignsRow(i) {
+			r.replace(i, i+1, "")
+		}
+	case 5:
+		// ALTER COLUMN a TYPE int USING -a has an expression there.
+		if strings.EqualFold(w, "using") && i+1 < len(r.toks) && !r.stored && !r.is(0, "alter") {
+			return r.ordering(i)
+		}
 	case 4:
+		if strings.EqualFold(w, "only") && (r.is(i-1, "from") || r.is(i-1, "update")) && r.punct(i+1, "(") {
+			end := i + 3
+			for r.punct(end, ".") {
+				end += 2
+			}
+			if r.punct(end, ")") { // ONLY (t)
+				r.replace(i, i+2, "")
+				r.replace(end, end+1, "")
+				return end, nil
+			}
+		}
 		if strings.EqualFold(w, "only") && i > 0 && !r.punct(i-1, ".") &&
 			(r.is(i-1, "from") || r.is(i-1, "update") || r.is(i-1, "table") || r.is(i-1, "join") || r.is(i-1, "exists")) && i+1 < len(r.toks) {
 			r.replace(i, i+1, "")
@@ -394,7 +501,14 @@ func (r *rewriter) expression(i int) (last int, err error) {
 	case 8:
 		if strings.EqualFold(w, "distinct") && r.punct(i-1, "(") && i > 1 && (r.toks[i-2].Kind == Word || r.toks[i-2].Kind == Quoted) {
 			// f(DISTINCT x ORDER BY y): the grammar accepts ORDER BY only after the arguments.
-			if at := orderWithin(r.src, r.toks, i); at > 0 {
+			if at := orderWithin(r.src, r.toks, i); at > 0 && severalFrom(r.src, r.toks, at) && r.is(at+1, "by") {
+				// After the arguments the grammar accepts one key, and without DISTINCT several: the first of them stands for DISTINCT.
+				if r.keywords == nil {
+					r.keywords = map[int]string{}
+				}
+				r.keywords[at+1] = `BY "` + DistinctKey + `"(), `
+				r.replace(i, i+1, "")
+			} else if at > 0 {
 				if r.later == nil {
 					r.later = map[int]bool{}
 				}
@@ -527,6 +641,133 @@ func (r *rewriter) opening(i int) int {
 	return i
 }
 
+// assignsRow reports whether ROW at a token begins a list of values for a list of columns, for which the grammar has no ROW.
+func (r *rewriter) assignsRow(i int) bool {
+	if !r.punct(i-2, ")") || r.toks[i-1].Text(r.src) != "=" || !r.punct(i+1, "(") || !(r.is(0, "update") || r.is(0, "insert") || r.is(0, "with")) {
+		return false
+	}
+	depth := 0
+	for j := i + 1; j < len(r.toks); j++ {
+		switch {
+		case r.punct(j, "("), r.punct(j, "["):
+			depth++
+		case r.punct(j, ")"), r.punct(j, "]"):
+			if depth--; depth == 0 {
+				return false // one value, without ROW, would be no row
+			}
+		case depth == 1 && r.punct(j, ","):
+			return true
+		}
+	}
+	return false
+}
+
+// ordering writes ORDER BY x USING < and > as ASC and DESC.
+func (r *rewriter) ordering(i int) (last int, err error) {
+	at, end := i+1, i+2
+	if r.is(i+1, "operator") && r.punct(i+2, "(") {
+		at = i + 3
+		for r.punct(at+1, ".") {
+			at += 2
+		}
+		end = at + 2
+	}
+	if at >= len(r.toks) || r.toks[at].Kind != Op {
+		return i, nil
+	}
+	switch op := r.toks[at].Text(r.src); op {
+	case "<", "~<~":
+		r.replace(i, end, "ASC")
+	case ">", "~>~":
+		r.replace(i, end, "DESC")
+	default:
+		return i, sqlstate.New(sqlstate.WrongObjectType, "operator %s is not a valid ordering operator", op).
+			WithHint("Ordering operators must be \"<\" or \">\" members of btree operator families.").At(CharPos(r.src, int(r.toks[i+1].Pos)))
+	}
+	return end - 1, nil
+}
+
+// unicode writes U&'text' and U&"name" with the characters that their escapes name.
+func (r *rewriter) unicode(i int) (last int, err error) {
+	t, last, escape := r.toks[i+2], i+2, byte('\\')
+	at := int(t.Pos)
+	fail := func(hint, format string, args ...any) error {
+		e := sqlstate.New(sqlstate.SyntaxError, format, args...).At(CharPos(r.src, at))
+		if hint != "" {
+			e.WithHint("%s", hint)
+		}
+		return e
+	}
+	quote := r.src[t.Pos]
+	if quote != '\'' && quote != '"' {
+		return i, nil
+	}
+	body := r.src[t.Pos+1 : t.End-1]
+	if r.is(i+3, "uescape") && i+4 < len(r.toks) && r.toks[i+4].Kind == String {
+		last = i + 4
+		c := r.toks[last].Text(r.src)
+		if len(c) != 3 || strings.Contains("0123456789abcdefABCDEF+'\" \t\n\r\f", c[1:2]) {
+			at = int(r.toks[last].Pos)
+			return i, fail("", "invalid Unicode escape character at or near \"%s\"", c)
+		}
+		escape = c[1]
+	}
+	const forms = "Unicode escapes must be \\XXXX or \\+XXXXXX."
+	var b strings.Builder
+	high := rune(0)
+	for k := 0; k < len(body); k++ {
+		at = int(t.Pos) + 1 + k
+		if body[k] != escape || strings.HasPrefix(body[k+1:], string(escape)) {
+			if high != 0 {
+				return i, fail("", "invalid Unicode surrogate pair")
+			}
+			if b.WriteByte(body[k]); body[k] == escape {
+				k++
+			}
+			continue
+		}
+		from, n := k+1, 4
+		if strings.HasPrefix(body[from:], "+") {
+			from, n = k+2, 6
+		}
+		if from+n > len(body) {
+			return i, fail(forms, "invalid Unicode escape")
+		}
+		v, err := strconv.ParseUint(body[from:from+n], 16, 32)
+		if err != nil {
+			return i, fail(forms, "invalid Unicode escape")
+		}
+		k = from + n - 1
+		c := rune(v)
+		switch {
+		case c == 0 || c > utf8.MaxRune:
+			return i, fail("", "invalid Unicode escape value")
+		case c >= 0xd800 && c < 0xdc00 && high == 0:
+			high = c
+		case c >= 0xdc00 && c < 0xe000 && high != 0:
+			b.WriteRune(utf16.DecodeRune(high, c))
+			high = 0
+		case c >= 0xd800 && c < 0xe000 || high != 0:
+			return i, fail("", "invalid Unicode surrogate pair")
+		case c == rune(quote):
+			b.WriteByte(quote)
+			b.WriteByte(quote)
+		default:
+			b.WriteRune(c)
+		}
+	}
+	if high != 0 {
+		at = int(t.End) - 1
+		return i, fail("", "invalid Unicode surrogate pair")
+	}
+	text := string(quote) + b.String() + string(quote)
+	if quote == '\'' && strings.Contains(text, `\`) {
+		text = " E" + strings.ReplaceAll(text, `\`, `\\`)
+	}
+	r.replace(i, last+1, text)
+	return last, nil
+}
+
 // identityColumn finds the column of ALTER COLUMN, if SET or RESTART at toks[i] follows another action on its identity, and one of the
 // two is SET GENERATED.
 func identityColumn(src string, toks []Token, i int) (from, to int) {
@@ -629,7 +870,7 @@ func inIdentity(src string, toks []Token, i int) bool {
 // its operands.
 func (r *rewriter) unknown(i, end int, op string) (text string, ok bool) {
 	// A stored text has no such operator, and the grammar writes |/-1, whose characters a client's text would have as one.
-	if r.stored || i == 0 || end >= len(r.toks) || len(op) < 2 || grammarOperator(op) {
+	if r.stored || i == 0 || end >= len(r.toks) || len(op) < 2 && op != "@" && op != "!" && op != "#" || grammarOperator(op) {
 		return "", false
 	}
 	prefix := false
@@ -646,6 +887,9 @@ func (r *rewriter) unknown(i, end int, op string) (text string, ok bool) {
 	if prefix {
 		r.s.UnknownPrefix = cmp.Or(r.s.UnknownPrefix, op)
 		return " |/ ", true
+	}
+	if len(op) < 2 {
+		return "", false
 	}
 	r.s.Unknown = cmp.Or(r.s.Unknown, op)
 	return " " + UnknownOperator + " ", true
@@ -760,12 +1004,32 @@ func inSet(src string, toks []Token, i int) bool {
 // refusedType reports whether the grammar refuses a name of a type as not supported.
 func refusedType(w string) bool {
 	switch len(w) {
+	case 3:
+		return foldsTo(w, "box", "xml")
 	case 4:
-		return strings.EqualFold(w, "cidr")
+		return foldsTo(w, "cidr", "line", "lseg", "path")
+	case 5:
+		return foldsTo(w, "point", "money")
+	case 6:
+		return foldsTo(w, "circle", "pg_lsn")
 	case 7:
-		return strings.EqualFold(w, "macaddr")
+		return foldsTo(w, "macaddr", "polygon", "trigger", "tsquery")
 	case 8:
-		return strings.EqualFold(w, "macaddr8")
+		return foldsTo(w, "macaddr8", "tsvector", "jsonpath")
+	case 9:
+		return foldsTo(w, "refcursor")
+	case 13:
+		return foldsTo(w, "txid_snapshot")
+	}
+	return false
+}
+
+// foldsTo reports whether a word is one of some names, in any case.
+func foldsTo(w string, names ...string) bool {
+	for _, n := range names {
+		if strings.EqualFold(n, w) {
+			return true
+		}
 	}
 	return false
 }
@@ -790,6 +1054,25 @@ func orderWithin(src string, toks []Token, from int) int {
 	}
 	return 0
 }
+
+// severalFrom reports whether a list of keys goes on with a comma, between token from and the parenthesis that closes its call.
+func severalFrom(src string, toks []Token, from int) bool {
+	depth := 0
+	for i := from; i < len(toks) && depth >= 0; i++ {
+		switch {
+		case isPunct(toks[i], src, "("), isPunct(toks[i], src, "["):
+			depth++
+		case isPunct(toks[i], src, ")"), isPunct(toks[i], src, "]"):
+			depth--
+		case depth == 0 && isPunct(toks[i], src, ","):
+			return true
+		}
+	}
+	return false
+}
+
+// DistinctKey is the name of a function whose call, as the first key of an aggregate's ORDER BY, stands for the aggregate's DISTINCT.
+const DistinctKey = "distinct aggregate"
 
 // likeOperator returns the keyword form of an operator for which LIKE or ILIKE stands.
 func likeOperator(op string) (string, bool) {

@@ -303,6 +303,20 @@ func (f *typeFinder) columnAfter(at, otherwise int) (last int, err error) {
 // literal finds T 'text' at a token, for the types that the grammar does not accept there.
 func (f *typeFinder) literal(i int) (last int, err error) {
 	t := f.toks[i]
+	if t.Kind == Word && f.punct(i+1, "(") && foldsTo(t.Text(f.src), "point", "polygon") {
+		// The grammar has these words for types alone, and in PostgreSQL they are names of functions, too.
+		f.edits = append(f.edits, tokenEdit{from: i, to: i + 1, text: `"` + Fold(t.Text(f.src)) + `"`})
+		return i, nil
+	}
+	if t.Kind == Word && f.punct(i+1, "(") && foldsTo(t.Text(f.src), "timetz", "timestamptz") {
+		if end := f.group(i + 1); end >= len(f.toks) || f.toks[end].Kind != String { // a call: a cast to the type
+			f.edits = append(f.edits, tokenEdit{from: i, to: i + 1, text: `"` + Fold(t.Text(f.src)) + `"`})
+			return i, nil
+		}
+	}
+	if t.Kind == Word && f.punct(i+1, "(") && f.any(i+2, "document", "content") && foldsTo(t.Text(f.src), "xmlparse", "xmlserialize") {
+		return i, sqlstate.New(sqlstate.FeatureNotSupported, "type xml is not supported").WithHint("%s", noXML).At(CharPos(f.src, int(t.Pos)))
+	}
 	if t.Kind == Word && !refusedType(t.Text(f.src)) && !strings.EqualFold(t.Text(f.src), "json") && !otherDialect(t.Text(f.src)) || !f.name(i) {
 		return i, nil
 	}
@@ -354,7 +368,7 @@ func (f *typeFinder) replaceName(t typeName) error {
 	case system:
 	case modified && quoted && name != "bit" && name != "varbit":
 		return sqlstate.New(sqlstate.UndefinedObject, "type \"%s\" does not exist", name).At(CharPos(f.src, int(f.toks[t.from].Pos)))
-	case quoted && (catalogType(name) || hasModifier(name)), !quoted && (name == "json" || refusedType(name)):
+	case quoted && (catalogType(name) || hasModifier(name) || refusedType(name)), !quoted && (name == "json" || refusedType(name)):
 		f.edits = append(f.edits, tokenEdit{from: t.from, to: t.name, text: "pg_catalog." + name})
 	case otherDialect(name):
 		f.edits = append(f.edits, tokenEdit{from: t.from, to: t.name, text: "pg_catalog." + name})

@@ -36,7 +36,7 @@
 //	scalar.S6 (I9): The owner of a large value accounts for it, and a call reserves memory before it makes one (memory.go).
 //	scalar.S7: A call with large arguments can be cancelled.
 //
-// A pattern of LIKE or a regular expression that is constant is compiled once, with the expression (Overload.Prepare).
+// A pattern of LIKE or a regular expression (package regex) that is constant is compiled once, with the expression (Overload.Prepare).
 // Functions over "any" learn the static types of their arguments when they are compiled (Overload.TypedEval).
 //
 // # The registry
@@ -49,6 +49,6 @@
 // # Tests
 //
 // testdata/*.tsv are some three thousand expressions, written or drawn at random, with the type and text, or the error, that PostgreSQL 15 gave;
-// testdata/record.py records them anew. Deliberate departures: regular expressions have no back references or
-// look-around, text compares by bytes, case conversion follows Unicode.
+// testdata/record.py records them anew. Deliberate departures: text compares by bytes, case conversion follows
+// Unicode.
 package scalar

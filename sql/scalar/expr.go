@@ -175,6 +175,9 @@ type Subquery struct {
 	Op     Expr
 	LeftID ColumnID
 	Col    ColumnID
+	// Text is the subquery as it was written, with the operator of ANY and ALL, and Level the number of the query in which it stands.
+	Text  string
+	Level int
 	// Repeats: the plan gives the same rows again for the same values of Outer.
 	Repeats bool
 }

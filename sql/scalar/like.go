@@ -9,6 +9,9 @@ import (
 	"meridian/sql/types"
 )
 
+// atOnceSteps bounds the work between two checks for cancellation: some milliseconds.
+const atOnceSteps = 1 << 20
+
 // likePattern is a compiled LIKE pattern: the pieces between the % signs.
 type likePattern struct {
 	parts [][]likeItem // at least one; % between each two
@@ -336,6 +339,27 @@ func addTextOperators(r *Registry) {
 		return types.NewString(out.String()), nil
 	}
 	r.Func2("like_escape(text, text) text", likeEscape)
+	r.Func2("like_escape(bytea, bytea) bytea", func(_ *Context, a, b types.Datum) (types.Datum, error) {
+		pattern, esc := a.Str(), b.Str()
+		if len(esc) > 1 {
+			return types.Null, sqlstate.New(sqlstate.InvalidEscape, "invalid escape string").WithHint("Escape string must be empty or one character.")
+		}
+		var out strings.Builder
+		for i := 0; i < len(pattern); i++ {
+			switch {
+			case esc != "" && pattern[i] == esc[0]:
+				if out.WriteByte('\\'); i+1 < len(pattern) {
+					i++
+					out.WriteByte(pattern[i])
+				}
+			case pattern[i] == '\\':
+				out.WriteString(`\\`)
+			default:
+				out.WriteByte(pattern[i])
+			}
+		}
+		return types.NewBytes(out.String()), nil
+	})
 	r.Func2("like(text, text) bool", func(ctx *Context, a, b types.Datum) (types.Datum, error) {
 		p, err := compileLike(b.Str(), '\\', false)
 		if err != nil {

@@ -1,294 +1,31 @@
 package scalar
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	patterns "meridian/sql/regex"
 	"meridian/sql/sqlstate"
 	"meridian/sql/types"
 )
 
-// translateRegex turns a PostgreSQL advanced regular expression into Go's syntax. Back references and look-around
-// have no counterpart and are refused. stop: [^...] does not match a newline.
-func translateRegex(p string, stop bool) (string, error) {
-	bad := func(what string) (string, error) {
-		return "", sqlstate.New(sqlstate.InvalidRegex, "invalid regular expression: %s", what)
-	}
-	if strings.Contains(p, "(?=") || strings.Contains(p, "(?!") || strings.Contains(p, "(?<=") || strings.Contains(p, "(?<!") {
-		return "", sqlstate.New(sqlstate.FeatureNotSupported, "look-around in regular expressions is not supported")
-	}
-	var b strings.Builder
-	class, groups := false, 0
-	for i := 0; i < len(p); i++ {
-		c := p[i]
-		switch {
-		case class:
-			switch {
-			case c == '[' && i+1 < len(p) && p[i+1] == ':':
-				end := strings.Index(p[i:], ":]")
-				if end < 0 {
-					return bad("brackets [] not balanced")
-				}
-				switch name := p[i : i+end+2]; name {
-				case "[:alpha:]":
-					b.WriteString(`\pL`)
-				case "[:alnum:]":
-					b.WriteString(`\pL\p{Nd}`)
-				case "[:lower:]":
-					b.WriteString(`\p{Ll}`)
-				case "[:upper:]":
-					b.WriteString(`\p{Lu}`)
-				default:
-					b.WriteString(name)
-				}
-				i += end + 1
-			case c == '[':
-				b.WriteString(`\[`)
-			case c == ']':
-				class = false
-				b.WriteByte(c)
-			case c == '\\' && i+1 < len(p):
-				if i++; p[i] == 'w' {
-					b.WriteString(`\pL\p{Nd}_`)
-					continue
-				}
-				b.WriteByte('\\')
-				b.WriteByte(p[i])
-			default:
-				b.WriteByte(c)
-			}
-		case c == '[':
-			if strings.HasPrefix(p[i:], "[[:<:]]") || strings.HasPrefix(p[i:], "[[:>:]]") {
-				b.WriteString(`\b`)
-				i += 6
-				continue
-			}
-			class = true
-			b.WriteByte(c)
-			if i+1 < len(p) && p[i+1] == '^' {
-				b.WriteByte('^')
-				if i++; stop {
-					b.WriteString(`\n`)
-				}
-			}
-			if i+1 < len(p) && p[i+1] == ']' {
-				b.WriteString(`\]`)
-				i++
-			}
-		case c == '\\':
-			if i++; i >= len(p) {
-				return bad("invalid escape \\ sequence")
-			}
-			switch e := p[i]; e {
-			case 'm', 'M', 'y':
-				b.WriteString(`\b`)
-			case 'Y':
-				b.WriteString(`\B`)
-			case 'w':
-				b.WriteString(`[\pL\p{Nd}_]`)
-			case 'W':
-				b.WriteString(`[^\pL\p{Nd}_]`)
-			case 'Z':
-				b.WriteString(`\z`)
-			case 'e':
-				b.WriteString(`\x1b`)
-			case 'b':
-				b.WriteString(`\x08`)
-			case 'B':
-				b.WriteString(`\\`)
-			case 'u':
-				if i+4 < len(p) {
-					b.WriteString(`\x{` + p[i+1:i+5] + `}`)
-					i += 4
-				}
-			default:
-				switch {
-				case e >= '1' && e <= '9' && int(e-'0') > groups:
-					return bad("invalid backreference number")
-				case e >= '1' && e <= '9':
-					return "", sqlstate.New(sqlstate.FeatureNotSupported, "back references in regular expressions are not supported")
-				case e == 'd' || e == 'D' || e == 's' || e == 'S' || e == 'w' || e == 'W' || e == 'n' || e == 't' || e == 'r' ||
-					e == 'f' || e == 'v' || e == 'a' || e == 'A' || e == 'x' || e == '0':
-					b.WriteByte('\\')
-					b.WriteByte(e)
-				default:
-					r, n := utf8.DecodeRuneInString(p[i:])
-					b.WriteString(regexp.QuoteMeta(string(r)))
-					i += n - 1
-				}
-			}
-		default:
-			if c == '(' && !strings.HasPrefix(p[i+1:], "?") {
-				groups++
-			}
-			b.WriteByte(c)
-		}
-	}
-	if class {
-		return bad("brackets [] not balanced")
-	}
-	return b.String(), nil
-}
-
-// regexOptions are what flags, and options within a pattern, say. Later ones win.
-type regexOptions struct {
-	fold, expanded bool
-	stop           bool // a newline is matched by no . and by no [^...]
-	lines          bool // ^ and $ are at the ends of lines, too
-	syntax         regexSyntax
-}
-
-type regexSyntax byte
-
-const (
-	advanced regexSyntax = iota
-	extended
-	basic
-	quoted
-)
-
-// add reports whether there is such an option.
-func (o *regexOptions) add(f rune) bool {
-	switch f {
-	case 'b':
-		o.syntax = basic
-	case 'c':
-		o.fold = false
-	case 'e':
-		o.syntax = extended
-	case 'i':
-		o.fold = true
-	case 'm', 'n':
-		o.stop, o.lines = true, true
-	case 'p':
-		o.stop, o.lines = true, false
-	case 'q':
-		o.syntax = quoted
-	case 's':
-		o.stop, o.lines = false, false
-	case 't':
-		o.expanded = false
-	case 'w':
-		o.stop, o.lines = false, true
-	case 'x':
-		o.expanded = true
-	default:
-		return false
-	}
-	return true
-}
-
 // compileRegex compiles a pattern with flags as regexp_replace takes them.
 func compileRegex(pattern, flags string) (re *regex, global bool, err error) {
-	if len(pattern) > patternMax {
-		return nil, false, tooComplex()
-	}
-	var o regexOptions
+	var o patterns.Options
 	for _, f := range flags {
 		if f == 'g' {
 			global = true
-		} else if !o.add(f) {
+		} else if !o.Add(f) {
 			return nil, false, badFlag(f)
 		}
 	}
-	if o.syntax != quoted {
-		switch rest, ok := strings.CutPrefix(pattern, "***"); {
-		case ok && strings.HasPrefix(rest, "="):
-			pattern, o.syntax = rest[1:], quoted
-		case ok && strings.HasPrefix(rest, ":"):
-			pattern, o.syntax = rest[1:], advanced
-		case ok:
-			return nil, false, sqlstate.New(sqlstate.InvalidRegex, "invalid regular expression: quantifier operand invalid")
-		}
-	}
-	// Embedded options come first.
-	if o.syntax == advanced && strings.HasPrefix(pattern, "(?") && len(pattern) > 2 && pattern[2] >= 'a' && pattern[2] <= 'z' {
-		end := strings.IndexByte(pattern, ')')
-		for i := 2; i < end; i++ {
-			if pattern[i] == 'g' || !o.add(rune(pattern[i])) {
-				end = -1
-			}
-		}
-		if end < 0 {
-			return nil, false, sqlstate.New(sqlstate.InvalidRegex, "invalid regular expression: invalid embedded option")
-		}
-		pattern = pattern[end+1:]
-	}
-	if o.expanded && o.syntax != quoted {
-		pattern = stripExpanded(pattern)
-	}
-	t := regexp.QuoteMeta(pattern)
-	if o.syntax != quoted {
-		if o.syntax == basic {
-			pattern = basicToExtended(pattern)
-		}
-		if t, err = translateRegex(pattern, o.stop); err != nil {
-			return nil, false, err
-		}
-	}
-	goFlags := ""
-	for _, f := range []struct {
-		set  bool
-		flag string
-	}{{!o.stop, "s"}, {o.lines, "m"}, {o.fold, "i"}} {
-		if f.set {
-			goFlags += f.flag
-		}
-	}
-	if goFlags != "" {
-		t = "(?" + goFlags + ")" + t
-	}
-	re, err = newRegex(t)
+	c, err := patterns.Compile(pattern, o)
 	if err != nil {
-		msg := err.Error()
-		if i := strings.Index(msg, ": "); i >= 0 {
-			msg = msg[i+2:]
-		}
-		switch {
-		case strings.Contains(msg, "missing closing )"), strings.Contains(msg, "unexpected )"):
-			msg = "parentheses () not balanced"
-		case strings.Contains(msg, "missing closing ]"):
-			msg = "brackets [] not balanced"
-		case strings.Contains(msg, "repetition operator"):
-			msg = "quantifier operand invalid"
-		case strings.Contains(msg, "repeat count"):
-			msg = "invalid repetition count(s)"
-		case strings.Contains(msg, "character class range"):
-			msg = "invalid character range"
-		}
-		return nil, false, sqlstate.New(sqlstate.InvalidRegex, "invalid regular expression: %s", msg)
+		return nil, false, sqlstate.New(sqlstate.InvalidRegex, "invalid regular expression: %s", err)
 	}
-	return re, global, nil
-}
-
-func stripExpanded(p string) string {
-	var b strings.Builder
-	class := false
-	for i := 0; i < len(p); i++ {
-		switch c := p[i]; {
-		case c == '\\' && i+1 < len(p):
-			b.WriteByte(c)
-			i++
-			b.WriteByte(p[i])
-		case class:
-			class = c != ']'
-			b.WriteByte(c)
-		case c == '[':
-			class = true
-			b.WriteByte(c)
-		case c == '#':
-			for i < len(p) && p[i] != '\n' {
-				i++
-			}
-		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
+	return &regex{c}, global, nil
 }
 
 // withRegex makes an overload whose pattern argument is compiled once if it is constant. flagsAt < 0: no flags.
@@ -356,94 +93,30 @@ func badFlag(f rune) error {
 	return sqlstate.New(sqlstate.InvalidParameterValue, "invalid regular expression option: %q", types.Raw(string(f)))
 }
 
-// basicToExtended turns a basic regular expression (flag b) into an extended one: characters that have a backslash there have
-// none here, and conversely.
-func basicToExtended(p string) string {
-	var b strings.Builder
-	class := false
-	for i := 0; i < len(p); i++ {
-		c := p[i]
-		switch {
-		case class:
-			class = c != ']'
-			b.WriteByte(c)
-		case c == '[':
-			class = true
-			b.WriteByte(c)
-			for j := i + 1; j < len(p) && (p[j] == '^' && j == i+1 || p[j] == ']' && (j == i+1 || j == i+2 && p[i+1] == '^')); j++ {
-				b.WriteByte(p[j])
-				i = j
-			}
-		case c == '\\' && i+1 < len(p):
-			i++
-			switch e := p[i]; {
-			case e == '<' || e == '>':
-				b.WriteString(`\y`)
-				continue
-			case e >= 'a' && e <= 'z' || e >= 'A' && e <= 'Z' || strings.IndexByte("(){}", e) >= 0:
-			default:
-				b.WriteByte('\\')
-			}
-			b.WriteByte(p[i])
-		case strings.ContainsRune("(){}+?|", rune(c)), c == '*' && i == 0,
-			c == '^' && i > 0 && !strings.HasSuffix(p[:i], `\(`), c == '$' && i+1 < len(p) && !strings.HasPrefix(p[i+1:], `\)`):
-			b.WriteByte('\\')
-			b.WriteByte(c)
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
-}
-
-// similarPattern turns a SIMILAR TO pattern into a regular expression. With two escaped double quotes it has three parts, and the
-// second one is a group: the first part then matches as little as it can.
+// similarPattern turns a SIMILAR TO pattern into a regular expression, as PostgreSQL does. With two escaped double quotes it has three parts, and the second
+// one is a group: the first part then matches as little as it can.
 func similarPattern(p string, escape rune) (string, error) {
 	var b strings.Builder
 	b.WriteString("^(?:")
-	class, part := false, 0
-	rs := []rune(p)
-	marks := 0
-	for i := 0; escape != 0 && i+1 < len(rs); i++ {
-		if rs[i] == escape {
-			if i++; rs[i] == '"' {
-				marks++
-			}
-		}
-	}
-	lazy := func() {
-		if marks > 0 && part == 0 {
-			b.WriteByte('?')
-		}
-	}
-	for i := 0; i < len(rs); i++ {
-		c := rs[i]
+	class, escaped, parts := false, false, 0
+	for _, c := range p {
 		switch {
+		case escaped && c == '"' && !class:
+			switch parts++; parts {
+			case 1:
+				b.WriteString("){1,1}?(")
+			case 2:
+				b.WriteString("){1,1}(?:")
+			default:
+				return "", sqlstate.New("2200C", "SQL regular expression may not contain more than two escape-double-quote separators")
+			}
+			escaped = false
+		case escaped: // so that \d is a class, as it is in a regular expression
+			b.WriteByte('\\')
+			b.WriteRune(c)
+			escaped = false
 		case escape != 0 && c == escape:
-			if i++; i >= len(rs) {
-				continue // it escapes nothing
-			}
-			if rs[i] == '"' && !class {
-				switch part++; part {
-				case 1:
-					b.WriteString(")(")
-				case 2:
-					b.WriteString(")(?:")
-				default:
-					return "", sqlstate.New("2200C", "SQL regular expression may not contain more than two escape-double-quote separators")
-				}
-				continue
-			}
-			b.WriteByte('\\') // so that \d is a class, as it is in a regular expression
-			b.WriteRune(rs[i])
-		case class && c == '[' && i+1 < len(rs) && rs[i+1] == ':':
-			for i < len(rs) && !(rs[i] == ']' && rs[i-1] == ':') {
-				b.WriteRune(rs[i])
-				i++
-			}
-			if i < len(rs) {
-				b.WriteByte(']')
-			}
+			escaped = true
 		case class:
 			if class = c != ']'; c == '\\' {
 				b.WriteByte('\\')
@@ -454,16 +127,10 @@ func similarPattern(p string, escape rune) (string, error) {
 			b.WriteRune(c)
 		case c == '%':
 			b.WriteString(".*")
-			lazy()
 		case c == '_':
 			b.WriteByte('.')
 		case c == '(':
 			b.WriteString("(?:")
-		case strings.ContainsRune("*+?}", c):
-			b.WriteRune(c)
-			lazy()
-		case strings.ContainsRune("|{)", c):
-			b.WriteRune(c)
 		default:
 			if strings.ContainsRune(`\.^$`, c) {
 				b.WriteByte('\\')

@@ -1,6 +1,8 @@
 package scalar
 
 import (
+	"slices"
+
 	"meridian/sql/memory"
 	"meridian/sql/types"
 )
@@ -469,12 +471,18 @@ func Conjoin(parts []Expr) Expr {
 }
 
 // Equal reports whether two expressions are the same up to the names of columns. Volatile calls are never equal.
-func Equal(a, b Expr) bool {
+func Equal(a, b Expr) bool { return equal(a, b, false) }
+
+// Same reports whether two expressions were written alike, as PostgreSQL compares those of ORDER BY, GROUP BY and DISTINCT with the select list: a volatile
+// call is the same as another one like it, and a subquery is the same as one of the same text in the same place.
+func Same(a, b Expr) bool { return equal(a, b, true) }
+
+func equal(a, b Expr, written bool) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
 	}
 	if a == b {
-		return VolatilityOf(a) != Volatile
+		return written || VolatilityOf(a) != Volatile
 	}
 	switch x := a.(type) {
 	case *Const:
@@ -489,7 +497,7 @@ func Equal(a, b Expr) bool {
 		return ok && x.Index == y.Index
 	case *Call:
 		y, ok := b.(*Call)
-		if !ok || x.Func != y.Func || x.Func.Volatility == Volatile {
+		if !ok || x.Func != y.Func || !written && x.Func.Volatility == Volatile {
 			return false
 		}
 	case *Cast:
@@ -560,7 +568,7 @@ func Equal(a, b Expr) bool {
 			}
 			return &n
 		})
-		return Equal(x.Op, op) && Equal(x.Arg, y.Arg) && Equal(x.Array, y.Array)
+		return equal(x.Op, op, written) && equal(x.Arg, y.Arg, written) && equal(x.Array, y.Array, written)
 	case *ArrayCtor:
 		y, ok := b.(*ArrayCtor)
 		if !ok || !x.T.Equal(y.T) {
@@ -585,7 +593,10 @@ func Equal(a, b Expr) bool {
 				return false
 			}
 		}
-	default: // subqueries are equal only if they are one
+	case *Subquery: // otherwise equal only if they are one
+		y, ok := b.(*Subquery)
+		return ok && written && x.Text != "" && x.Text == y.Text && x.Level == y.Level && slices.Equal(x.Outer, y.Outer) && equal(x.Arg, y.Arg, written)
+	default:
 		return false
 	}
 	ca, cb := Children(a), Children(b)
@@ -593,7 +604,7 @@ func Equal(a, b Expr) bool {
 		return false
 	}
 	for i := range ca {
-		if !Equal(ca[i], cb[i]) {
+		if !equal(ca[i], cb[i], written) {
 			return false
 		}
 	}

@@ -54,7 +54,7 @@ type Generator struct {
 var generators = []Generator{
 	literals, jsonForms, arrayForms, timeForms, charForms, numberForms, functions, operators, casts, temporaryTables, enums, networks, foreignKeys, texts,
 	sequences, definitions, parsing, changes, recursion, wholeRows, dates, numberTemplates, patterns, answers, encodings,
-	positions, qualified, clauses, sessionStates, rights, catalogues, rowTypes, objectIDs, frames, constants, keyOrders, layouts,
+	positions, qualified, clauses, sessionStates, rights, catalogues, rowTypes, objectIDs, frames, constants, keyOrders, layouts, forms, written, drops,
 }
 
 // seed keeps a generator's cases independent of the other generators that run.

@@ -76,10 +76,11 @@ func patternCase(r *rand.Rand) Case {
 	}
 	for range r.IntN(4) {
 		p.WriteString(pick(r, []string{"a", "b", "b*", "a?", ".", ".*", "[ab]", "[^a]", "(b|c)", "^", "$", `\y`, `\d`, `\s*`, `\w+`, "(a)", "x*", "a|ab", "(a?)(ab)?", "foo|foobar", "o+",
-			`\W`, "[[:digit:]]", "b{1,2}", " ", "B", `\A`, `\Z`, "()", "c|bc"}))
+			`\W`, "[[:digit:]]", "b{1,2}", " ", "B", `\A`, `\Z`, "()", "c|bc", "b*?", ".*?", "(a+?)", "b{1,2}?", `\m`, `\M`, "[[:<:]]", `\1`, "(?=b)", "(?!b)",
+			"(?<=a)", "(?<!a)", "(a|ab)(c|bcd)?", "(a*)*", "(b|c)+?", `[\w-]`, "[^[:alpha:]]", "(?:ab)+", `\Y`, `\u0061`, "a{2}", "*"}))
 	}
 	pattern := quote(p.String())
-	flags := quote(pick(r, []string{"", "g", "i", "gi", "n", "x", "s", "m", "q", "c", "z", "p", "w", "ic", "ci", "ns", "qg", "gn", "gw", "b", "gg"}))
+	flags := quote(pick(r, []string{"", "g", "i", "gi", "n", "x", "s", "m", "q", "c", "z", "p", "w", "ic", "ci", "ns", "qg", "gn", "gw", "b", "gg", "e", "be"}))
 	start := pick(r, []string{"1", "2", "3", "0", "7", "20"})
 	nth := pick(r, []string{"1", "2", "3", "0", "-1"})
 	f := pick(r, []string{
