@@ -183,7 +183,7 @@ func (b *builder) lackOperator(name string, at any, args []scalar.Expr) {
 			hint = "Write " + name[1:] + "."
 		}
 	case "<->", "~=", "##", "@-@", "?#", "?||", "?-|", "&<|", "<<|", "|>>", "|&>", "?-", "#", "-|-", "&<", "&>", "<^", ">^":
-		if all(func(*types.T) bool { return false }) { // untyped constants
+		if all(func(*types.T) bool { return false }) && (name != "#" || len(args) == 1) { // untyped constants; integers have a # b
 			hint = noGeometry
 		}
 		if name == "-|-" && hint != "" {
