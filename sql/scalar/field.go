@@ -11,12 +11,7 @@ var fieldOf = (&Overload{Name: "field", Args: []*types.T{types.Record, types.Int
 		return types.Null, nil
 	})
 
-// Field selects a field of a row value by its name; nil if its type has none of that name.
-func Field(row Expr, name string) Expr {
-	return FieldNamed(row, row.Type(), name)
-}
-
-// FieldNamed is Field by the names of the given type.
+// FieldNamed selects a field of a row value by its name in the given type; nil if the type has none of that name.
 func FieldNamed(row Expr, t *types.T, name string) Expr {
 	for i, n := range t.Names {
 		if n != name {
