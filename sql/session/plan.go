@@ -129,13 +129,10 @@ func (s *Session) makePlan(ctx context.Context, stmt *parse.Statement, params []
 		p.Params = inner.Params
 	}
 	if q, ok := p.Bound.(*bind.Query); ok {
-		if err := s.compile(ctx, p, q, r); err != nil {
-			return nil, err
-		}
+		err = s.compile(ctx, p, q, r)
 	}
-	p.Bytes = r.Bytes
-	if p.Fails != nil {
-		return nil, &failing{p}
+	if p.Bytes = r.Bytes; err != nil {
+		return nil, err
 	}
 	return p, nil
 }
@@ -148,7 +145,7 @@ func (e *failing) Error() string { return e.plan.Fails.Error() }
 
 func (e *failing) Unwrap() error { return e.plan.Fails }
 
-// compile fills in the program of a bound query.
+// compile fills in the program of a bound query. Its error is a *failing if a constant part of the query fails.
 func (s *Session) compile(ctx context.Context, p *plan.Plan, q *bind.Query, r *plan.Room) error {
 	view := s.view()
 	if err := s.rights().query(q); err != nil {
@@ -171,7 +168,7 @@ func (s *Session) compile(ctx context.Context, p *plan.Plan, q *bind.Query, r *p
 	var constant *opt.ConstantError
 	if errors.As(err, &constant) {
 		p.Query, p.Params, p.Columns, p.Depends, p.Fails = q, q.ParamTypes, plan.Columns(q), slices.Clone(q.Meta.Depends), constant.Err
-		return nil
+		return &failing{p}
 	}
 	if err != nil {
 		return err

@@ -200,3 +200,12 @@ begin
 declare c cursor for select 1/0
 rollback
 explain select 1/0 from ce
+
+-- A definition that runs a query fails with the error of its part.
+create table vw (a int)
+create table x1 as select 1 + 2147483647 as "Q" from vw
+create materialized view x2 as select date '2020-01-01' - 2147483647
+copy (select 1 + 2147483647 from vw) to stdout
+create view x3 as select 1 + 2147483647 as "Q" from vw
+select * from x3
+insert into vw select 1 + 2147483647 from vw
