@@ -266,7 +266,7 @@ func TestFastPaxosExplain(t *testing.T) {
 			{"UPDATE x SET a = a + 1 WHERE a > 3", "replaces the row: WHERE reads \"a\""},
 			{"UPDATE x SET a = a + 1 WHERE id = 1 RETURNING a", "replaces the row: RETURNING reads the new row"},
 			{"UPDATE x SET k = k + 1 WHERE id = 1", "replaces the row: index \"x_k_idx\" has \"k\""},
-			{"UPDATE x SET e = e + 1 WHERE id = 1", "replaces the row: constraint \"x_e_check\" is more than a bound on \"e\""},
+			{"UPDATE x SET e = e + 1 WHERE id = 1", "replaces the row: constraint \"x_check\" is more than a bound on \"e\""},
 			{"UPDATE x SET f = f + 1 WHERE id = 1", "replaces the row: \"f\" is not set to itself plus something that does not depend on the row"},
 			{"UPDATE y SET d = d + 1 WHERE id = 1", "replaces the row: columns are computed from the row"},
 			// A condition on a column that others may add to at the same time would not hold for the row as it becomes.
@@ -281,7 +281,7 @@ func TestFastPaxosExplain(t *testing.T) {
 			{"INSERT INTO x SELECT id, a FROM x ON CONFLICT (id) DO UPDATE SET a = x.a + excluded.a", "replaces the row: the rows, or what they are set to, come from a query"},
 			{"INSERT INTO x VALUES (1, (SELECT a FROM x WHERE id = 1)) ON CONFLICT (id) DO UPDATE SET a = x.a + excluded.a", "replaces the row: the rows, or what they are set to, come from a query"},
 			{"INSERT INTO x VALUES (1, 2) ON CONFLICT (id) DO UPDATE SET a = x.a + (SELECT max(a) FROM x)", "replaces the row: \"a\" is not set to itself plus something that does not depend on the row"},
-			{"INSERT INTO x (id, e, d) VALUES (1, 2, 3) ON CONFLICT (id) DO UPDATE SET e = x.e + excluded.e", "replaces the row: constraint \"x_e_check\" is more than a bound on \"e\""},
+			{"INSERT INTO x (id, e, d) VALUES (1, 2, 3) ON CONFLICT (id) DO UPDATE SET e = x.e + excluded.e", "replaces the row: constraint \"x_check\" is more than a bound on \"e\""},
 			{"INSERT INTO y VALUES (1, 2) ON CONFLICT (id) DO UPDATE SET d = y.d + excluded.d", "replaces the row: columns are computed from the row"},
 			{"UPSERT INTO x (id, a) VALUES (1, 2)", "replaces the row: UPSERT sets columns to what it is given"},
 		} {
