@@ -228,6 +228,24 @@ func (s *scan) past(k keys.Key) error {
 	return err
 }
 
+// visit takes the key that the scan has come to, unless it is done. It reports whether the key's versions are still to be looked at.
+func (s *scan) visit() (k keys.Key, wanted bool, err error) {
+	raw, _ := s.data.Key()
+	if s.full(raw) {
+		s.endDead(raw)
+		return nil, false, nil
+	}
+	s.r.key = append(s.r.key[:0], raw...)
+	k = s.r.key
+	if wanted, err = s.enter(k); err != nil || s.done {
+		return k, false, err
+	}
+	if wanted && s.view.seen.past {
+		return k, false, s.past(k)
+	}
+	return k, wanted, nil
+}
+
 // steps is how often the iterator is moved one version before it seeks.
 const steps = 8
 
@@ -235,22 +253,9 @@ func (s *scan) forward() error {
 	it, r := s.data, s.r
 	ok := it.First()
 	for ok {
-		raw, _ := it.Key()
-		if s.full(raw) {
-			s.endDead(raw)
-			return nil
-		}
-		r.key = append(r.key[:0], raw...)
-		k := keys.Key(r.key)
-		wanted, err := s.enter(k)
+		k, wanted, err := s.visit()
 		if err != nil || s.done {
 			return err
-		}
-		if wanted && s.view.seen.past {
-			if err := s.past(k); err != nil {
-				return err
-			}
-			wanted = false
 		}
 		n, dead := 0, false
 		var ts clock.Timestamp
@@ -308,22 +313,9 @@ func (s *scan) reverse() error {
 	it, r := s.data, s.r
 	ok := it.Last()
 	for ok {
-		raw, _ := it.Key()
-		if s.full(raw) {
-			s.endDead(raw)
-			return nil
-		}
-		r.key = append(r.key[:0], raw...)
-		k := keys.Key(r.key)
-		wanted, err := s.enter(k)
+		k, wanted, err := s.visit()
 		if err != nil || s.done {
 			return err
-		}
-		if wanted && s.view.seen.past {
-			if err := s.past(k); err != nil {
-				return err
-			}
-			wanted = false
 		}
 		if !wanted {
 			s.endDead(k)
