@@ -2,7 +2,7 @@
 GO ?= go
 SEEDS ?= 20
 
-.PHONY: build test check vet lint format race sim kill anomalies tla fuzz bench demo drivers dump
+.PHONY: build test check house vet lint format race sim kill anomalies tla fuzz bench demo drivers dump
 
 build:
 	$(GO) build -ldflags "-X main.commit=$$(git rev-parse HEAD 2>/dev/null)" -o bin/meridian ./cmd/meridian
@@ -29,6 +29,10 @@ lint:
 	MERIDIAN_PROSE=1 $(GO) test -count=1 -run '^TestProse$$' .
 	$(GO) tool staticcheck ./...
 	@out="$$($(GO) tool deadcode -test ./...)" || exit 1; test -z "$$out" || { echo "$$out"; exit 1; }
+
+# How the tree is built: sizes, long functions, circles of files, lines that stand twice, names of commit protocols. HOUSE=-v names the worst places.
+house:
+	@$(GO) run ./test/house $(HOUSE)
 
 # The race detector on the layers below SQL.
 race:
