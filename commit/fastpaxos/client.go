@@ -59,8 +59,9 @@ type ClientOptions struct {
 //	    that it does not know in all other cases. A transaction that it gives up at is finished, so that nobody has to wait for it.
 //	fastpaxos.FP68 (I1): A request of a master counts in the generation for which it was made, and nowhere else: its promises are of that one's acceptors, and
 //	    the next one has begun with a state that may know more.
-//	fastpaxos.FP75 (liveness): Nobody waits for a replica, or for a gateway, that takes longer to answer than others of its answers have taken: the option of a record of which no fast quorum can agree without such replicas is
-//	    decided by a master. Whether a node is late is a matter of pace only: an answer that comes later counts as any other.
+//	fastpaxos.FP75 (liveness): No proposal waits for a late replica or gateway, which is one that takes longer to answer than others of its answers have
+//	    taken. If no fast quorum can agree on a record without late replicas, a master decides about the option. Lateness is a matter of pace only: an
+//	    answer that comes later counts as any other.
 //	fastpaxos.FP50 (I2): A petition, an option that one gateway asks another one's master about, is decided as if that one's own gateway had asked: by
 //	    the record's state, and with a sequence that a classic quorum accepts. So it may arrive twice, late, or at several masters. A gateway that
 //	    has lost a record to a later ballot asks its master, which the ballot names, and rules by itself only if that does not answer.

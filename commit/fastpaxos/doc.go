@@ -47,10 +47,11 @@
 //	    physical updates the later one counts, since it was made for the earlier one, or for one after it.
 //	fastpaxos.FP5 (constraints): In a fast ballot an acceptor gives away no more of a column's distance from its bound than its part, such that the
 //	    options that quorums have accepted come to no more than the distance, whichever acceptors the quorums are (§3.4.2; Quorums.budget).
-//	fastpaxos.FP6 (I2): An acceptor remembers the outcome of a transaction with several options until it is told that all of these have
-//	    ended, at quorums: somebody who meets one that has not asks for the others. Afterwards, and of a transaction with one option, it
-//	    remembers it for a minute, by the timestamps of options. An outcome that it has forgotten is past, as is an option that it never knew and that
-//	    comes as late. So past means rejected to those who know that an option of the transaction has not ended, and nothing to others.
+//	fastpaxos.FP6 (I2): An acceptor remembers the outcome of a transaction with several options until it is told that all of them have ended, at
+//	    quorums. An acceptor that meets an option which has not ended asks for the others. Afterwards it remembers the outcome for a minute, by
+//	    the timestamps of options; that of a transaction with one option, from the start. An outcome that it has forgotten is past. So is an option
+//	    that it never knew and that comes as late. Past means rejected where an option of the transaction is known not to have ended; otherwise it
+//	    says nothing.
 //	fastpaxos.FP7 (I1): Commuting updates become a version only up to Closed, when a classic quorum has the state with that. Every later state has all of
 //	    them then, and no others below, so whoever makes the version of that timestamp makes the same.
 //	fastpaxos.FP8 (read committed): A read gives what has committed, and need not wait for a sync: what was executed here is committed elsewhere
@@ -59,10 +60,10 @@
 //	    above all others, deciding against all that was not learned. All replicas begin with it, in the ballot that every record begins with. A
 //	    report has what its replica has changed; of other records the replica's state is the base's. At or below the generation's floor, what the base
 //	    does not know is past (fastpaxos.FP6): a copy that comes late is not taken for a new option.
-//	fastpaxos.FP10 (I1): A fold that is made again leaves the records that it has decided before as they are, whichever reports it has now: an option
-//	    that was decided with one quorum's reports could be decided otherwise with another's, and both would count if states were mixed. So each
-//	    protocol key tells which range wrote it, and at the end of which generation, and is in one command with its row. A version of a record that has
-//	    none counts, whoever has not heard of it.
+//	fastpaxos.FP10 (I1): A fold that is made again, from whichever reports, leaves the records that it has decided before as they are. With another
+//	    quorum's reports an option could be decided otherwise. If the states of two folds were mixed, both decisions would count. So each protocol
+//	    key tells which range wrote it, and at the end of which generation. It is in one command with its row. A version of a record without a
+//	    protocol key counts, even if no report has it.
 //	fastpaxos.FP11 (I2): Before a range has another protocol, each transaction with an outstanding option in it is ended, and the range remembers each one that has
 //	    committed with records elsewhere, until it has this protocol again and is told that they have all heard. Other outcomes it keeps for a minute, for gateways that were
 //	    not told before the change (recall). It has no option then. Ranges that are sealed at the same time ask each other: the answer of a folded range about an option is final.

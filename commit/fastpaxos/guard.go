@@ -26,9 +26,9 @@ import (
 //	fastpaxos.FP82 (I3): A fresh read sees all transactions that had committed when it began. It asks a classic quorum: one of its replicas has executed the option of such a transaction, or has it as an accepted
 //	    one, or has a later state, since any quorum by which it was learned has a replica in common with this one (also after a fold, which keeps it). The transactions of accepted options are waited for, or
 //	    finished. So a reference whose guard is in the state that was read before is found.
-//	fastpaxos.FP83 (I3): A reference has to be found by the one who removes, or its guard has to be where the removal is judged. So the table that is referred to has this protocol, if the
-//	    one that refers to it does. The other way round the references are found by a check of the leader protocol, which holds at the commit timestamp; that is after all guards in the state that
-//	    is replaced. (schemachange.SC12)
+//	fastpaxos.FP83 (I3): A transaction that removes a row has to find the references to it, or the guard of a reference has to be where the removal is
+//	    judged. So a table that is referred to has this protocol if the table that refers to it has. In the other direction, a check of the leader
+//	    protocol finds the references. It holds at the commit timestamp, which is after all guards in the state that is replaced (schemachange.SC12).
 
 // guardOf is the option by which a key keeps its value.
 func (x *coordinator) guardOf(k keys.Key) (Update, clock.Timestamp, error) {

@@ -42,13 +42,18 @@ import (
 //	fastpaxos.FP93 (I1): A gateway begins with k in T at most once, and no two gateways have the same T. So there is one sequence of states of k in T. A gateway remembers the names of the
 //	    records with which it has begun, for as long as it uses T; when these are too many, or if it has forgotten them with all else, as after a restart, it takes another term. A name is a hash: two records with the same one are
 //	    treated as if each was the other, which costs a round.
-//	fastpaxos.FP94 (I3): A scan at a timestamp t has to know that nothing at or below t comes to be in the span afterwards, also in records that it does not find. Marks of acceptors bar what comes by fast ballots, and what comes by later
-//	    ballots and terms, whose masters hear of them with Prepare and Reign; they do not bar T's master, which has asked before. So that one promises t for the span by itself (AskKind MarkSpan): in memory, since whoever
-//	    forgets the promise has forgotten T as well. From then on it decides against what is at or below t. A state of T that may have been dictated before then and that no quorum is known to have (term.open) is made to have the mark in
-//	    the ordinary way (fastpaxos.FP61), and so is known to a quorum. All other states of T are at a quorum, so the reader, which asks the acceptors after that, hears of their options from one of them. Its answers count if their acceptors have promised no term later than T.
-//	    An earlier term's master could spoil that: a state of it which one acceptor has taken over late is what a later master finds there. If one of Q had promised an earlier term (term.alone is false), or T's gateway is gone, scans
-//	    wait for the next generation, which has none (fastpaxos.FP95). If none had, an acceptor elsewhere that has an earlier term does no harm: no quorum can promise that any more. A record's own earlier master can't do it either: the
-//	    record is apart, and busy until a quorum has a state of a later ballot. Rows that are read by their keys are asked for in the same way, or, where that is not to be had, by a promise of each record's master (fastpaxos.FP61).
+//	fastpaxos.FP94 (I3): A scan at a timestamp t has to know that nothing at or below t comes to be in its span afterwards, also in records that it does
+//	    not find. Marks of acceptors bar what comes by fast ballots, and what comes by later ballots and terms: their masters hear of the marks with
+//	    Prepare and Reign. Marks do not bar T's master, which has asked before. So that master promises t for the span itself (AskKind MarkSpan).
+//	    The promise is in memory: a master that forgets it has forgotten T as well. From then on it decides against what is at or below t.
+//	    A state of T may have been dictated before the promise and not be known to be at a quorum (term.open). It is made to have the mark in the
+//	    ordinary way (fastpaxos.FP61), and a quorum knows it then. All other states of T are at a quorum. The reader asks the acceptors after that, so
+//	    it hears of their options from one of them. Its answers count if their acceptors have promised no term later than T.
+//	    An earlier term's master could spoil that: a state of it which one acceptor has taken over late is what a later master finds there. If one of
+//	    Q had promised an earlier term (term.alone is false), or T's gateway is gone, scans wait for the next generation, which has none
+//	    (fastpaxos.FP95). If none of Q had, an acceptor elsewhere with an earlier term does no harm: no quorum can promise that term any more. Nor does
+//	    a record's own earlier master: the record is apart, and busy until a quorum has a state of a later ballot.
+//	    Rows that are read by their keys are asked for in the same way. Where that is not to be had, each record's master promises (fastpaxos.FP61).
 //	fastpaxos.FP95 (liveness): If there are too many records apart, or a reader can't have T's promise, the replicas are told that the range needs a new generation, and its leaseholder begins one. There no record is apart,
 //	    but for those with something outstanding. Nothing relies on when that happens.
 

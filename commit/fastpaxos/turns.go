@@ -13,12 +13,13 @@ import (
 	"meridian/kv"
 )
 
-// Turns at a row that several gateways want. The gateway that proposes first is accepted, and it is the same one for as long as it has transactions: those that are far from a quorum never come
-// first. So whoever was refused makes the row hot, here and at the gateway that was faster, and transactions of a hot row take turns before they read it: at each
-// gateway in one line, and the gateways in another one, at a node that all of them choose alike, its keeper.
+// Turns at a row that several gateways want. The gateway that proposes first is accepted. It is the same one for as long as it has transactions: a gateway that is far
+// from a quorum never comes first. So a gateway that was refused makes the row hot, at itself and at the gateway that was faster. Transactions of a hot row
+// take turns before they read it: at each gateway in one line, and the gateways in another one. A node that all gateways choose alike, the row's keeper, has that line.
 //
-//	fastpaxos.FP52 (liveness): A turn is a courtesy. Nothing relies on it: who gets none proposes all the same, and every proposal is decided by the records alone. A turn ends by
-//	    itself, a keeper that does not answer is gone without, and a transaction takes its turns in the order of the rows, so that no two wait for each other.
+//	fastpaxos.FP52 (liveness): A turn is a courtesy, and nothing relies on it. A transaction without a turn proposes all the same, and every proposal is
+//	    decided by the records alone. A turn ends by itself. A keeper that does not answer is passed by. A transaction takes its turns in the order
+//	    of the rows, so that no two wait for each other.
 
 // Chosen by us.
 const (
