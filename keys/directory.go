@@ -11,9 +11,9 @@ import (
 //	/Table/104/1/7/Interleaved/105/1/1/Interleaved/106/1/9
 //	/Table/104/1/8
 //
-// No encoding of a column begins with it (package encoding), so what follows a row's own columns says by its first byte whose row the key is. A row sorts before all that is
-// stored with it, since its key is a prefix of theirs, and all of that before the next row. A directory is a row of a table that has no parent, with all that is stored with it
-// (Spanner §2.2, §2.3).
+// No encoding of a column begins with it (package encoding), so the byte behind a row's own columns tells the row's key from those of rows that are stored with it. A row's key
+// is a prefix of theirs: the row sorts before all that is stored with it, and all of that before the next row. A directory is a row of a table without a parent, with all that is
+// stored with it (Spanner §2.2, §2.3).
 const Interleaved = 0x04
 
 // AppendInterleaved appends what stands in the key of an interleaved row between its parent's key and its own columns.

@@ -4,7 +4,7 @@ import "meridian/kv"
 
 // Health is how well a range is replicated at this moment.
 type Health struct {
-	// Wanted voters there should be; Voters the range has, of which Live are on nodes that are live.
+	// Wanted is how many voters there should be, Voters how many the range has, and Live how many of these are on live nodes.
 	Wanted, Voters, Live int
 	// Unavailable: no majority of the voters is live, so that nothing can be committed.
 	Unavailable bool
@@ -13,8 +13,8 @@ type Health struct {
 // UnderReplicated reports whether the range survives fewer losses than it should.
 func (h *Health) UnderReplicated() bool { return h.Live < h.Wanted }
 
-// Wanted is how many voters a range of a zone should have in a cluster of so many nodes, the dead ones included and those
-// that were decommissioned not: as many as the zone asks for, its witness included, or while there are fewer nodes, the largest odd number of them.
+// Wanted is how many voters a range of a zone should have in a cluster of so many nodes. Dead nodes count, decommissioned ones do not. It is the number that the zone asks for,
+// its witness included. While there are fewer nodes, it is the largest odd number of them.
 func Wanted(z *Zone, nodes int) int {
 	want := z.Voters() + z.Witnesses()
 	if nodes < want {

@@ -22,20 +22,20 @@ const maxMeasured = 256
 
 // Distance is how far the ranges of a span are from this gateway, as far as it has them in its cache.
 type Distance struct {
-	// Leaseholder is the round trip to the farthest leaseholder, Sum that to all leaseholders that are far, of which there are Ranges, and Nearest
-	// that to the nearest replica, of the range where that is farthest.
+	// Leaseholder is the round trip to the farthest leaseholder. Sum is the sum of those to all leaseholders that are far, and Ranges how many these are.
+	// Nearest is the round trip to the nearest replica, of the range where that is longest.
 	Leaseholder, Sum, Nearest time.Duration
 	Ranges                    int
-	// Farthest stands for the round trip from the leaseholder to the farthest replica, of the range where that is longest: it is that from this gateway, which has not measured others, to
-	// the farther of the two.
+	// Farthest stands for the round trip from a leaseholder to its farthest replica, of the range where that is longest. This gateway knows its own round trips only, so it is
+	// that to the farther of the two.
 	Farthest time.Duration
 	// Quorum is the least time that the leaseholders wait for replicas in other regions to agree to a write; WideQuorum: they do.
 	Quorum     time.Duration
 	WideQuorum bool
 	// Regions are those of the leaseholders that are far.
 	Regions []string
-	// Commit is what a commit in ranges without leaseholders takes, of the range where that is longest: so many rounds to quorums. For these ranges Leaseholder and
-	// Nearest are the way to the nearest voter, which serves reads. CommitRegions are those of the voters that are far, in the nearest quorums.
+	// Commit is how long a commit in ranges without leaseholders takes, of the range where that is longest: CommitRounds rounds to quorums. For these ranges Leaseholder and
+	// Nearest are the way to the nearest voter, which serves reads. CommitRegions are the regions of the far voters in the nearest quorums.
 	Commit        time.Duration
 	CommitRounds  int
 	CommitRegions []string
