@@ -273,6 +273,19 @@ func (m *machine) dissect(n *node, begin, end int) bool {
 	return ok && m.err == nil
 }
 
+// confirm dissects the repetitions of child after verified, up to the k-th, which ends[k] ends. It returns the number of the first one that can't be, k+1 if all can.
+func (m *machine) confirm(child *node, ends []int, verified *int, k int) int {
+	i := *verified + 1
+	for ; i <= k; i++ {
+		m.forget(child)
+		if !m.dissect(child, ends[i-1], ends[i]) {
+			break
+		}
+		*verified = i
+	}
+	return i
+}
+
 // forget drops the groups within a node.
 func (m *machine) forget(n *node) {
 	if n.group > 0 {
@@ -395,14 +408,7 @@ func (m *machine) repeatLongest(n *node, begin, end int) bool {
 					continue
 				}
 			} else if k >= least {
-				i := verified + 1
-				for ; i <= k; i++ {
-					m.forget(child)
-					if !m.dissect(child, ends[i-1], ends[i]) {
-						break
-					}
-					verified = i
-				}
+				i := m.confirm(child, ends, &verified, k)
 				if m.err != nil {
 					return false
 				}
@@ -472,14 +478,7 @@ func (m *machine) repeatShortest(n *node, begin, end int) bool {
 				}
 				k--
 			} else if k >= least {
-				i := verified + 1
-				for ; i <= k; i++ {
-					m.forget(child)
-					if !m.dissect(child, ends[i-1], ends[i]) {
-						break
-					}
-					verified = i
-				}
+				i := m.confirm(child, ends, &verified, k)
 				if m.err != nil {
 					return false
 				}
