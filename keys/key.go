@@ -39,6 +39,12 @@ type Span struct{ Start, End Key }
 // Point reports whether the span is a single key.
 func (s Span) Point() bool { return len(s.End) == 0 }
 
+// Single reports whether the span has a single key, in either of the two ways to write it: with no end, or with that key's Next.
+func (s Span) Single() bool {
+	n := len(s.Start)
+	return s.Point() || len(s.End) == n+1 && s.End[n] == 0 && bytes.Equal(s.End[:n], s.Start)
+}
+
 // Stop is the exclusive end of the span, also for a single key.
 func (s Span) Stop() Key {
 	if s.Point() {

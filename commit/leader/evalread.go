@@ -131,7 +131,7 @@ func (ev *evaluation) readOptions(lock kv.LockStrength) mvcc.ReadOptions {
 // whose snapshot is the transaction's, such a key is refused.
 func (ev *evaluation) passesOver(r *kv.ScanRequest) bool {
 	return ev.b.WaitPolicy == kv.SkipLocked && !ev.b.CanForwardRead && ev.b.MaxKeys > 0 && len(ev.b.Requests) > 1 && ev.txn != nil && ev.txn.Isolation == kv.ReadCommitted &&
-		r.End.Equal(r.Start.Next())
+		r.Span().Single()
 }
 
 func (ev *evaluation) exhausted() bool {

@@ -123,6 +123,9 @@ func (l *latching) declare() {
 		case *kv.GetRequest:
 			ls = append(ls, lockingLatch(s, r.Lock, l.readAt(), owner))
 		case *kv.ScanRequest:
+			if s.Single() {
+				s.End = nil // latches of single keys are found by their hash
+			}
 			ls = append(ls, lockingLatch(s, r.Lock, l.readAt(), owner))
 		case *kv.RefreshRequest, *kv.RefreshRangeRequest:
 			at := l.readAt()
