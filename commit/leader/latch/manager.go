@@ -112,7 +112,7 @@ type Manager struct {
 	spans   *entry
 	guards  *Guard // that hold single keys
 	waits   uint64
-	free    []*Guard // released, for reuse
+	spare   []*Guard // released, for reuse
 	// away is closed to send away those who wait; made when somebody waits.
 	away chan struct{}
 }
@@ -157,6 +157,39 @@ func (m *Manager) Acquire(ctx context.Context, latches []Latch) (*Guard, error) 
 func (m *Manager) Try(latches []Latch) *Guard {
 	g, _ := m.acquire(context.Background(), latches, true)
 	return g
+}
+
+// First takes the first n of some latches on single keys that no earlier acquisition conflicts with, without a wait, and returns their places. There may be fewer; if there is
+// none, nothing is held.
+func (m *Manager) First(latches []Latch, n int) (g *Guard, places []int) {
+	free := make([]Latch, 0, n)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := 0; i < len(latches) && len(free) < n; i++ {
+		if m.free(&latches[i]) {
+			free, places = append(free, latches[i]), append(places, i)
+		}
+	}
+	if len(free) > 0 {
+		g, _, _ = m.put(free, entriesFor(free), nil, nil)
+	}
+	return g, places
+}
+
+// free reports whether no acquisition conflicts with a latch on a single key. m.mu is held.
+func (m *Manager) free(l *Latch) bool {
+	hash := hashKey(l.Span.Start)
+	for o := m.buckets[hash&uint64(len(m.buckets)-1)]; o != nil; o = o.next {
+		if o.hash == hash && o.conflicts(l) && bytes.Equal(o.Span.Start, l.Span.Start) {
+			return false
+		}
+	}
+	for o := m.spans; o != nil; o = o.next {
+		if o.conflicts(l) && o.Span.Contains(l.Span.Start) {
+			return false
+		}
+	}
+	return true
 }
 
 func (m *Manager) acquire(ctx context.Context, latches []Latch, try bool) (*Guard, error) {
@@ -225,15 +258,25 @@ func (m *Manager) Await(ctx context.Context, g *Guard, a *Ahead) error {
 
 // enqueue puts the latches behind all that is there, and appends what they have to wait for.
 func (m *Manager) enqueue(latches []Latch, wait []chan struct{}, ahead *Ahead) (*Guard, []chan struct{}, <-chan struct{}) {
-	var big []entry
-	if len(latches) > inlineEntries {
-		big = make([]entry, len(latches))
-	}
+	big := entriesFor(latches)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.put(latches, big, wait, ahead)
+}
+
+// entriesFor makes the entries of a guard that has too many for its own.
+func entriesFor(latches []Latch) []entry {
+	if len(latches) <= inlineEntries {
+		return nil
+	}
+	return make([]entry, len(latches))
+}
+
+// put is enqueue with m.mu held.
+func (m *Manager) put(latches []Latch, big []entry, wait []chan struct{}, ahead *Ahead) (*Guard, []chan struct{}, <-chan struct{}) {
 	var g *Guard
-	if n := len(m.free); n > 0 {
-		g, m.free = m.free[n-1], m.free[:n-1]
+	if n := len(m.spare); n > 0 {
+		g, m.spare = m.spare[n-1], m.spare[:n-1]
 		g.ended = false
 	} else {
 		g = &Guard{}
@@ -322,9 +365,9 @@ func (m *Manager) Release(g *Guard) {
 		m.unlist(g)
 	}
 	done := g.done
-	if len(m.free) < maxFree && len(g.entries) <= inlineEntries {
+	if len(m.spare) < maxFree && len(g.entries) <= inlineEntries {
 		*g = Guard{ended: true}
-		m.free = append(m.free, g)
+		m.spare = append(m.spare, g)
 	}
 	m.mu.Unlock()
 	if done != nil {

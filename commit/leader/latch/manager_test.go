@@ -305,3 +305,37 @@ func TestTry(t *testing.T) {
 		t.Error("a released key was refused")
 	}
 }
+
+// TestFirst: the first latches that nobody has or waits for are taken; the others are passed over.
+func TestFirst(t *testing.T) {
+	m := NewManager()
+	point := func(k string) Latch { return Latch{Span: keys.Span{Start: keys.Key(k)}, Mode: Write} }
+	var all []Latch
+	for _, k := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"} {
+		all = append(all, point(k))
+	}
+	var held []*Guard
+	take := func(n int, want ...int) {
+		t.Helper()
+		g, got := m.First(all, n)
+		if !slices.Equal(got, want) || (g == nil) != (len(want) == 0) {
+			t.Errorf("%d of the first %d were taken", got, n)
+		}
+		if g != nil {
+			held = append(held, g)
+		}
+	}
+	held = append(held, m.Try([]Latch{point("b")}), m.Try([]Latch{{Span: keys.Span{Start: keys.Key("d"), End: keys.Key("f")}, Mode: Write}}))
+	take(2, 0, 2)
+	take(1, 5)
+	if m.Len() != 5 || m.Waits() != 0 {
+		t.Errorf("%d latches are held, %d had to wait", m.Len(), m.Waits())
+	}
+	waiting, _ := m.Queue([]Latch{{Span: keys.Span{Start: keys.Key("a"), End: keys.Key("h")}, Mode: Write}})
+	take(5, 7, 8, 9)
+	take(1)
+	for _, g := range append(held, waiting) {
+		m.Release(g)
+	}
+	take(10, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+}
