@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -111,6 +112,52 @@ func TestChoice(t *testing.T) {
 		}
 		if got, _ := locked(t, c, queueOf(c.begin(), n, 30)); len(got) != n-6-2-2 {
 			t.Errorf("the rest is %d", got)
+		}
+		// Keys without a value are no answer, whatever is at work on the others.
+		gone := &kv.Batch{Header: kv.Header{Txn: c.begin().txn.Clone(), WaitPolicy: kv.SkipLocked, MaxKeys: 2}}
+		gone.Txn.Isolation, gone.Txn.Anchor = kv.ReadCommitted, queueKey(0)
+		for i := range n {
+			k := append(queueKey(i), 'x')
+			gone.Requests = append(gone.Requests, &kv.ScanRequest{Start: k, End: k.Next(), Lock: kv.Exclusive})
+		}
+		if got, rests := locked(t, c, gone); len(got) > 0 || len(rests) > 0 {
+			t.Errorf("of nothing %d are locked, with rests of %d", got, rests)
+		}
+	})
+}
+
+// Workers that come at the same time pass each other: each gets a row, and none waits for a latch.
+func TestChoiceOfMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, stop := newCluster(t, 1, 0)
+		defer stop()
+		ctx := context.Background()
+		const n = 24
+		for i := range n {
+			if _, err := c.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.PutRequest{Key: queueKey(i), Value: []byte("new")}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		waits := c.o.Metrics.LatchWaits.Load()
+		got := make([]int, n)
+		var wg sync.WaitGroup
+		for w := range n {
+			x := c.begin()
+			wg.Go(func() {
+				if found, _ := locked(t, c, queueOf(x, n, 1)); len(found) == 1 {
+					got[w] = found[0]
+				} else {
+					t.Errorf("worker %d has %d", w, found)
+				}
+			})
+		}
+		wg.Wait()
+		slices.Sort(got)
+		if len(slices.Compact(got)) != n {
+			t.Errorf("the workers have %d", got)
+		}
+		if d := c.o.Metrics.LatchWaits.Load() - waits; d > 0 {
+			t.Errorf("workers have waited for latches %d times", d)
 		}
 	})
 }

@@ -71,10 +71,15 @@ func (q *request) attempt(ctx context.Context) (again bool, err error) {
 		}
 	}
 	started := q.proposal.starts != nil
-	q.choose()
-	q.latching.declare()
-	if ok, err := q.latching.acquire(ctx, !started); !ok || err != nil {
-		return err == nil, err
+	q.latching.held = nil
+	if err := q.choose(); err != nil {
+		return false, err
+	}
+	if q.latching.held == nil {
+		q.latching.declare()
+		if ok, err := q.latching.acquire(ctx, !started); !ok || err != nil {
+			return err == nil, err
+		}
 	}
 	keep := false // the proposal releases the latches
 	defer func() {

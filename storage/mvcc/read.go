@@ -796,6 +796,20 @@ func (r *Reader) Newest(k keys.Key) (found *kv.KeyValue, provisional []kv.KeyVal
 	return found, provisional, err
 }
 
+// LatestAt is the timestamp of the newest version of a key, provisional ones among them; zero if there is none.
+func (r *Reader) LatestAt(k keys.Key) (at clock.Timestamp, err error) {
+	it, err := r.dataIter(nil, nil)
+	if err != nil {
+		return at, err
+	}
+	for ok := it.SeekPrefixGE(k, clock.Timestamp{}); ok; ok = it.Next() {
+		if _, ver := it.Key(); len(ver) > 0 {
+			return engine.DecodeTimestamp(ver)
+		}
+	}
+	return at, it.Error()
+}
+
 // Latest is the newest version of a key in a span without locks, whose table is not looked at: its timestamp, zero if there is none, and its value,
 // nil if the version removes the key.
 func (r *Reader) Latest(k keys.Key) (at clock.Timestamp, value []byte, err error) {
