@@ -67,7 +67,8 @@ func (d *dead) Past(k keys.Key, at clock.Timestamp, reverse bool) (in keys.Span,
 	if i < len(d.runs) && d.runs[i].Contains(k) && !at.Less(d.runs[i].deleted) {
 		d.unused = 0
 		d.metrics.DeadRuns.Add(1)
-		return d.runs[i].Span, d.runs[i].deleted, nil
+		in, deleted = d.around(i, at, reverse)
+		return in, deleted, nil
 	}
 	if reverse {
 		for i--; i >= 0; i-- {
@@ -83,6 +84,21 @@ func (d *dead) Past(k keys.Key, at clock.Timestamp, reverse bool) (in keys.Span,
 		}
 	}
 	return in, deleted, nil
+}
+
+// around is the i-th run with those that follow it without a gap, in the order of a scan that may pass them too.
+func (d *dead) around(i int, at clock.Timestamp, reverse bool) (in keys.Span, deleted clock.Timestamp) {
+	in, deleted = d.runs[i].Span, d.runs[i].deleted
+	if reverse {
+		for i--; i >= 0 && d.runs[i].End.Equal(in.Start) && !at.Less(d.runs[i].deleted); i-- {
+			in.Start, deleted = d.runs[i].Start, deleted.Forward(d.runs[i].deleted)
+		}
+		return in, deleted
+	}
+	for i++; i < len(d.runs) && d.runs[i].Start.Equal(in.End) && !at.Less(d.runs[i].deleted); i++ {
+		in.End, deleted = d.runs[i].End, deleted.Forward(d.runs[i].deleted)
+	}
+	return in, deleted
 }
 
 // find is the index of the first run that ends after a key.
