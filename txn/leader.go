@@ -233,16 +233,22 @@ func (l *leaderRanges) lockFound(ctx context.Context, ks []keys.Key, o ReadOptio
 	return values, err
 }
 
+// knownLocks is up to how many spans of locks lockFirst keeps apart from the keys that it tries.
+const knownLocks = 32
+
 // lockFirst is Get for the first n of the keys that have a value and are free. It returns the values of the keys that were tried, and which of them have changed since.
 func (l *leaderRanges) lockFirst(ctx context.Context, ks []keys.Key, n int, o ReadOptions) (values [][]byte, changed []bool, err error) {
 	t := (*Txn)(l)
-	alone := t.core.Locks().Empty()
+	before, few := t.core.Locks().Few(knownLocks)
 	values, left, err := l.lockByScans(ctx, ks, &kv.Batch{Header: kv.Header{WaitPolicy: o.Wait, Hold: o.Hold, MaxKeys: int64(n)}}, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	if alone { // most keys were not locked, and need no cleanup
+	if few { // most keys were not locked, and need no cleanup
 		t.core.Locks().Reset()
+		for _, s := range before {
+			t.core.NoteLock(s)
+		}
 		for i, k := range ks {
 			if values[i] != nil || k.Equal(t.core.Txn().Anchor) {
 				t.core.NoteLock(keys.Span{Start: k})

@@ -115,6 +115,14 @@ func (s *SpanSet) condense() bool {
 	return merged
 }
 
+// Few is a copy of the set, if it has no more than n spans.
+func (s *SpanSet) Few(n int) ([]keys.Span, bool) {
+	if len(s.spans) > n {
+		return nil, false
+	}
+	return slices.Clone(s.spans), true
+}
+
 // All is the spans, sorted and without overlap, until the set changes.
 func (s *SpanSet) All() []keys.Span {
 	s.tidy()
