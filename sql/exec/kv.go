@@ -321,6 +321,16 @@ func valueBytes(vs [][]byte) (n int64) {
 	return n
 }
 
+// valued is how many keys have a value.
+func valued(vs [][]byte) (n int) {
+	for _, v := range vs {
+		if v != nil {
+			n++
+		}
+	}
+	return n
+}
+
 func tooLarge(err error) bool {
 	var e *kv.AnswerTooLargeError
 	return errors.As(err, &e)
@@ -399,7 +409,7 @@ func (rd *reader) askFound(ks []keys.Key, enough int, lock kv.LockStrength, wait
 }
 
 // candidates is how many rows are read at first, in addition to those that are wanted, where others may have locked them.
-const candidates = 24
+const candidates = 64
 
 // chooses reports whether a statement that takes hinted rows locks the first that are free, and may pass over others.
 func (rd *reader) chooses(lock opt.Locking, hinted int64) bool {
@@ -408,34 +418,27 @@ func (rd *reader) chooses(lock opt.Locking, hinted int64) bool {
 }
 
 // choose locks the first n of the keys that have a value and are free. It returns the values of those that were tried, at least one: nil where there is none, or another transaction has
-// locked it. A key that has changed since the statement began is passed over if there are enough without it, so that the statement need not begin again.
-func (rd *reader) choose(ks []keys.Key, n int, lock opt.Locking) (vs [][]byte, err error) {
-	var changed []bool
+// locked it, or it has changed since the statement began. The last are passed over for the time being, since to lock one the statement may have to begin again: revisit locks them.
+func (rd *reader) choose(ks []keys.Key, n int, lock opt.Locking) (vs [][]byte, changed []bool, err error) {
 	defer rd.holds(lock.Held)()
 	vs, err = rd.askBy(ks, lock.Strength, func() (vs [][]byte, err error) {
 		vs, changed, err = rd.r.kv.(chooser).LockFirst(rd.r.ctx, ks, n, lock.Strength)
 		return vs, err
 	})
 	if err != nil {
+		return nil, nil, err
+	}
+	return vs, changed, rd.hold(valueBytes(vs))
+}
+
+// revisit locks a key that choose has passed over.
+func (rd *reader) revisit(k keys.Key, lock opt.Locking) ([]byte, error) {
+	defer rd.holds(lock.Held)()
+	v, err := rd.askOne(k, lock.Strength, lock.Wait)
+	if err != nil {
 		return nil, err
 	}
-	bytes := int64(0)
-	for _, v := range vs {
-		if bytes += int64(len(v)); v != nil {
-			n--
-		}
-	}
-	for i := range vs {
-		if changed[i] && n > 0 {
-			if vs[i], err = rd.askOne(ks[i], lock.Strength, lock.Wait); err != nil {
-				return nil, err
-			}
-			if bytes += int64(len(vs[i])); vs[i] != nil {
-				n--
-			}
-		}
-	}
-	return vs, rd.hold(bytes)
+	return v, rd.hold(int64(len(v)))
 }
 
 func (rd *reader) askBy(ks []keys.Key, lock kv.LockStrength, ask func() ([][]byte, error)) (vs [][]byte, err error) {

@@ -102,23 +102,27 @@ func (o *lockRowsOp) iter(r *run) iter {
 
 type lockRowsIter struct {
 	reader
-	o      *lockRowsOp
-	in     iter
-	store  rowStore // rows of the input whose rows are locked together
-	gone   []bool   // those of the store that are left out
-	fresh  []bool   // those that have changed
-	locked int      // how many of the store are decided: locked, or gone
-	vals   types.Row
-	row    types.Row
-	at     int
-	size   int
-	hinted int64 // rows that the consumer will take; zero: all
-	sent   int64
-	ended  bool
+	o     *lockRowsOp
+	in    iter
+	store rowStore // rows of the input whose rows are locked together
+	gone  []bool   // those of the store that are left out
+	fresh []bool   // those that have changed
+	// changed are those that were passed over (reader.choose), and passed the rows of earlier stores, as long as none was handed out.
+	changed []bool
+	passed  rowStore
+	locked  int // how many of the store are decided: locked, or gone
+	vals    types.Row
+	row     types.Row
+	at      int
+	size    int
+	hinted  int64 // rows that the consumer will take; zero: all
+	sent    int64
+	ended   bool
 }
 
 func (it *lockRowsIter) open() error {
 	it.reset()
+	it.passed.reset(it.r.budget)
 	it.sent, it.size, it.ended = 0, firstPage, false
 	return it.in.open()
 }
@@ -139,12 +143,13 @@ func (it *lockRowsIter) firstFree() bool {
 
 func (it *lockRowsIter) reset() {
 	it.store.reset(it.r.budget)
-	it.gone, it.fresh, it.at, it.locked = it.gone[:0], it.fresh[:0], 0, 0
+	it.gone, it.fresh, it.changed, it.at, it.locked = it.gone[:0], it.fresh[:0], it.changed[:0], 0, 0
 	clear(it.vals)
 }
 
 func (it *lockRowsIter) close() {
 	it.reset()
+	it.passed.reset(it.r.budget)
 	clear(it.row)
 	it.in.close()
 }
@@ -225,6 +230,9 @@ func (it *lockRowsIter) wanted() int {
 
 // fill takes the next rows of the input.
 func (it *lockRowsIter) fill() error {
+	if err := it.notePassed(); err != nil {
+		return err
+	}
 	it.reset()
 	size := it.size
 	if n := it.wanted(); n > 0 && !it.firstFree() {
@@ -232,7 +240,7 @@ func (it *lockRowsIter) fill() error {
 	} else if n > 0 && size == firstPage {
 		size = min(size, n+candidates)
 	}
-	it.size = grow(it.size, lookupBatch)
+	it.size = grow(size, lookupBatch)
 	for len(it.store.rows) < size {
 		row, err := it.in.next()
 		if err != nil {
@@ -247,10 +255,74 @@ func (it *lockRowsIter) fill() error {
 		}
 	}
 	n := len(it.store.rows)
-	it.gone, it.fresh = slices.Grow(it.gone[:0], n)[:n], slices.Grow(it.fresh[:0], n)[:n]
-	clear(it.gone)
-	clear(it.fresh)
+	it.prepare(n)
 	it.letGo()
+	if n == 0 && len(it.passed.rows) > 0 {
+		return it.lockPassed(it.wanted())
+	}
+	return nil
+}
+
+// prepare makes all of n rows undecided.
+func (it *lockRowsIter) prepare(n int) {
+	for _, l := range []*[]bool{&it.gone, &it.fresh, &it.changed} {
+		*l = slices.Grow((*l)[:0], n)[:n]
+		clear(*l)
+	}
+}
+
+// notePassed keeps in mind the rows of the store that were passed over, for the case that there are no others. Once a later row was handed out it is too late for them, in
+// the order of the query; they have been locked since the statement began.
+func (it *lockRowsIter) notePassed() error {
+	if it.sent > 0 {
+		it.passed.reset(it.r.budget)
+		return nil
+	}
+	for i, changed := range it.changed {
+		if !changed {
+			continue
+		}
+		if _, err := it.passed.add(it.r.budget, it.store.rows[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lockPassed locks the first n of the rows that were passed over, where there are no others.
+func (it *lockRowsIter) lockPassed(n int) error {
+	if m := len(it.passed.rows); m > 0 {
+		it.store.rows = slices.Insert(it.store.rows, 0, it.passed.rows...)
+		it.store.bytes += it.passed.bytes
+		it.passed = rowStore{}
+		it.gone, it.fresh, it.changed = slices.Insert(it.gone, 0, make([]bool, m)...), slices.Insert(it.fresh, 0, make([]bool, m)...), slices.Insert(it.changed, 0, make([]bool, m)...)
+		for i := range m {
+			it.gone[i], it.changed[i] = true, true
+		}
+		it.locked += m
+	}
+	t := &it.o.tables[0]
+	for i := it.at; i < len(it.changed) && n > 0; i++ {
+		if !it.changed[i] {
+			continue
+		}
+		k, err := it.keyOf(t, it.store.rows[i])
+		if err != nil {
+			return err
+		}
+		v, err := it.revisit(k, t.locking)
+		if err != nil {
+			return err
+		}
+		if it.changed[i] = false; v == nil {
+			continue
+		}
+		it.gone[i] = false
+		if err := it.refresh(t, k, v, i); err != nil {
+			return err
+		}
+		n--
+	}
 	return nil
 }
 
@@ -294,19 +366,25 @@ func (it *lockRowsIter) lockFirst() error {
 	if len(ks) < 2 {
 		return it.lockNext()
 	}
-	vs, err := it.choose(ks, it.wanted(), t.locking)
+	n := it.wanted()
+	vs, changed, err := it.choose(ks, n, t.locking)
 	if err != nil {
 		return err
 	}
+	n -= valued(vs)
 	for j, v := range vs {
 		i := it.locked
 		it.locked++
+		it.changed[i] = changed[j]
 		if it.gone[i] = v == nil; v == nil {
 			continue
 		}
 		if err := it.refresh(t, ks[j], v, i); err != nil {
 			return err
 		}
+	}
+	if n > 0 && it.ended && it.locked == len(it.store.rows) {
+		return it.lockPassed(n)
 	}
 	return nil
 }

@@ -186,42 +186,109 @@ func (f *choosingKV) LockFirst(ctx context.Context, ks []keys.Key, n int, lock k
 	return values, changed, nil
 }
 
-// With SKIP LOCKED and LIMIT, the ranges choose the rows that are free: a request has many, and locks no more than are wanted.
+// With SKIP LOCKED and LIMIT, the ranges choose the rows that are free: a request has many, and locks no more than are wanted. The rows come from a sort, or from an index
+// in their order.
 func TestLockFirstFree(t *testing.T) {
 	f := newLockFixture(t)
-	others := func(n int) map[string][]byte {
-		m := make(map[string][]byte)
-		for i := range n {
-			m[f.key(199-2*i)] = nil
+	joined := f.lockJoin()
+	const n = 100 // rows, the first of which has the number 0
+	first := func(from, to int) (ks []int) {
+		for i := from; i < to; i++ {
+			ks = append(ks, i)
 		}
-		return m
+		return ks
 	}
 	for _, c := range []struct {
-		count, offset int64
-		newer         map[string][]byte
-		changed       map[string]bool
-		locks         string
-		requests      int
+		count, offset   int64
+		locked, changed []int
+		want            []int
+		requests        int
 	}{
-		{1, 0, nil, nil, "[199]", 1},
-		{2, 1, nil, nil, "[199 197 195]", 1},
-		{1, 0, others(20), nil, "[159]", 1},
-		{2, 0, others(60), nil, "[79 77]", 2},
-		{3, 0, others(98), nil, "[3 1]", 2},
-		{1, 0, others(100), nil, "[]", 2},
+		{1, 0, nil, nil, first(0, 1), 1},
+		{2, 1, nil, nil, first(0, 3), 1},
+		{1, 0, first(0, 60), nil, []int{60}, 1},
+		{2, 0, first(0, 60), nil, []int{60, 61}, 1},
+		{2, 0, first(0, 80), nil, []int{80, 81}, 2},
+		{3, 0, first(0, 98), nil, []int{98, 99}, 2},
+		{1, 0, first(0, n), nil, nil, 2},
 		// Rows that have changed are passed over, and locked nevertheless where there are too few others.
-		{1, 0, nil, map[string]bool{f.key(199): true}, "[197]", 1},
-		{1, 0, others(99), map[string]bool{f.key(1): true}, "[1]", 3},
-		{2, 0, others(98), map[string]bool{f.key(1): true}, "[3 1]", 3},
+		{1, 0, nil, []int{0}, []int{1}, 1},
+		{1, 0, nil, first(0, 80), []int{80}, 2},
+		{1, 0, first(0, n-1), []int{n - 1}, []int{n - 1}, 3},
+		{2, 0, first(0, n-2), []int{n - 1}, []int{n - 2, n - 1}, 3},
+		{1, 0, first(1, n), []int{0}, []int{0}, 3},
+		{2, 0, first(2, n), []int{0, 1}, []int{0, 1}, 4},
+		{2, 0, first(2, 80), append(first(0, 2), first(80, n)...), []int{0, 1}, 4},
+		{2, 0, first(2, n-1), []int{0}, []int{1, n - 1}, 2},
+		// A row that comes before one that is already handed out is passed over for good.
+		{2, 0, first(2, n), []int{0}, []int{1}, 2},
 	} {
-		store := &choosingKV{lockKV: &lockKV{fakeKV: f.kv, newer: c.newer}, changed: c.changed}
-		f.over = store
-		rows, _, err := f.runProgram(f.program(f.build(c.count, c.offset, kv.SkipLocked)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if l := f.ids(store.locks); l != c.locks || store.requests != c.requests || len(rows) != max(0, len(store.locks)-int(c.offset)) {
-			t.Errorf("LIMIT %d OFFSET %d, %d locked: %d rows, locks %s in %d requests; want %s in %d", c.count, c.offset, len(c.newer), len(rows), l, store.requests, c.locks, c.requests)
+		for _, shape := range []*lockShape{{f.key, f.build, "sort"}, joined} {
+			store := &choosingKV{lockKV: &lockKV{fakeKV: f.kv, newer: make(map[string][]byte)}, changed: make(map[string]bool)}
+			number := make(map[string]int)
+			for i := range n {
+				number[shape.key(199-2*i)] = i
+			}
+			for _, i := range c.locked {
+				store.newer[shape.key(199-2*i)] = nil
+			}
+			for _, i := range c.changed {
+				store.changed[shape.key(199-2*i)] = true
+			}
+			f.over = store
+			rows, _, err := f.runProgram(f.program(shape.build(c.count, c.offset, kv.SkipLocked)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got, sent []int
+			for _, k := range store.locks {
+				got = append(got, number[k])
+			}
+			for _, r := range rows {
+				sent = append(sent, (199-int(r[0].Int()))/2)
+			}
+			if !slices.Equal(got, c.want) || store.requests != c.requests || !slices.Equal(sent, c.want[min(int(c.offset), len(c.want)):]) {
+				t.Errorf("%s, LIMIT %d OFFSET %d, %d locked and %d changed: rows %d, locks %d in %d requests; want %d in %d", shape.name, c.count, c.offset, len(c.locked), len(c.changed), sent, got, store.requests, c.want, c.requests)
+			}
 		}
 	}
+}
+
+// lockShape is a way in which rows come to be locked.
+type lockShape struct {
+	key   func(k int) string
+	build func(count, offset int64, wait kv.WaitPolicy) *opt.LimitNode
+	name  string
+}
+
+// lockJoin has the rows of b = 1 in another table, where an index gives their order.
+func (f *lockFixture) lockJoin() *lockShape {
+	tab := f.table(101, "u", "kab", 1)
+	ix := index(tab, "u_a", false, 2)
+	for k := 1; k < 200; k += 2 {
+		f.insert(tab, row(k, 1000-k, 1))
+	}
+	f.kv.StepStatement()
+	primary, err := newIndexCodec(tab, tab.Primary())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	key := func(k int) string {
+		b, err := primary.appendPrefix(nil, types.Row{types.NewInt(int64(k))})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		return string(b)
+	}
+	return &lockShape{key, func(count, offset int64, wait kv.WaitPolicy) *opt.LimitNode {
+		c := f.cols(tab)
+		scan := &opt.IndexScan{Table: tab, Index: ix, Ordinals: []int{0}}
+		scan.Cols = c[:1]
+		n := &opt.IndexJoin{Input: scan, Table: tab, Ordinals: []int{0, 1, 2}, KeyCols: c[:1], KeepOrder: true,
+			Locking: opt.Locking{Strength: kv.Exclusive, Wait: wait, Held: true}}
+		n.Cols = c
+		l := &opt.LimitNode{Input: n, Count: num(count), Offset: num(offset)}
+		l.Cols = n.Cols
+		return l
+	}, "index"}
 }

@@ -66,7 +66,9 @@ type indexJoinIter struct {
 	row, vals types.Row
 	ks        []keys.Key
 	entries   []keys.Key // of ks, if it.o.implies
-	values    [][]byte
+	values    [][]byte   // of the first of ks
+	changed   []bool     // of the first of ks, if they are chosen: those that were passed over
+	passed    []keys.Key // those of earlier batches, as long as no row was handed out
 	at        int
 	size      int
 	hinted    int64
@@ -76,6 +78,7 @@ type indexJoinIter struct {
 }
 
 func (it *indexJoinIter) open() error {
+	it.changed, it.passed = it.changed[:0], nil
 	it.ks, it.values, it.at, it.size, it.sent, it.ended = it.ks[:0], nil, 0, batchFor(it.hinted), 0, false
 	if it.arrivals != nil {
 		it.arrivals.drop()
@@ -102,7 +105,7 @@ func batchFor(hinted int64) int {
 
 func (it *indexJoinIter) close() {
 	clear(it.ks[:cap(it.ks)])
-	it.ks, it.values = it.ks[:0], nil
+	it.ks, it.values, it.passed = it.ks[:0], nil, nil
 	clear(it.row)
 	clear(it.vals)
 	it.in.close()
@@ -117,7 +120,7 @@ func (it *indexJoinIter) next() (types.Row, error) {
 			i := it.at
 			it.at++
 			if it.values[i] == nil {
-				continue // locked by another transaction, with SKIP LOCKED
+				continue // locked by another transaction, with SKIP LOCKED, or passed over
 			}
 			if err := it.o.dec.decode(it.ks[i], it.values[i], it.row); err != nil {
 				return nil, err
@@ -152,21 +155,70 @@ func (it *indexJoinIter) next() (types.Row, error) {
 	}
 }
 
+// wanted is how many more rows will be taken, at least one.
+func (it *indexJoinIter) wanted() int { return int(max(it.hinted-it.sent, 1)) }
+
 // lockFirst locks the next rows that are free, as many as will be taken.
 func (it *indexJoinIter) lockFirst() error {
-	vs, err := it.choose(slices.Clone(it.ks[len(it.values):]), int(max(it.hinted-it.sent, 1)), it.o.node.Locking)
-	it.values = append(it.values, vs...)
-	return err
+	n := it.wanted()
+	vs, changed, err := it.choose(slices.Clone(it.ks[len(it.values):]), n, it.o.node.Locking)
+	it.values, it.changed = append(it.values, vs...), append(it.changed, changed...)
+	if n -= valued(vs); err != nil || n <= 0 || !it.ended || len(it.values) < len(it.ks) {
+		return err
+	}
+	return it.lockPassed(n)
+}
+
+// lockPassed locks the first n of the rows that were passed over, where there are no others.
+func (it *indexJoinIter) lockPassed(n int) error {
+	if len(it.passed) > 0 {
+		it.ks, it.values = slices.Insert(it.ks, 0, it.passed...), slices.Insert(it.values, 0, make([][]byte, len(it.passed))...)
+		for range it.passed {
+			it.changed = slices.Insert(it.changed, 0, true)
+		}
+		it.passed = nil
+	}
+	for i := it.at; i < len(it.changed) && n > 0; i++ {
+		if !it.changed[i] {
+			continue
+		}
+		v, err := it.revisit(it.ks[i], it.o.node.Locking)
+		if err != nil {
+			return err
+		}
+		if it.values[i] = v; v != nil {
+			n--
+		}
+	}
+	return nil
+}
+
+// notePassed keeps in mind the rows of the batch that were passed over, for the case that there are no others. Once a later row was handed out it is too late for them, in
+// the order of the query; they have been locked since the statement began.
+func (it *indexJoinIter) notePassed() {
+	if it.sent > 0 {
+		it.passed, it.changed = nil, it.changed[:0]
+		return
+	}
+	for i, changed := range it.changed {
+		if changed {
+			it.passed = append(it.passed, it.ks[i])
+		}
+	}
+	it.changed = it.changed[:0]
 }
 
 func (it *indexJoinIter) fill() error {
+	choose := it.chooses(it.o.node.Locking, it.hinted)
+	if choose {
+		it.notePassed()
+	}
 	it.ks, it.entries, it.values, it.at = it.ks[:0], it.entries[:0], nil, 0
 	if it.arrivals != nil {
 		it.arrivals.letGo()
 	}
 	size := it.size
-	choose := it.chooses(it.o.node.Locking, it.hinted)
-	if want := max(it.hinted-it.sent, 1); choose {
+	if want := int64(it.wanted()); choose {
 		size = max(size, int(min(want+candidates, lookupBatch)))
 	} else if it.hinted > 0 && it.o.node.Locking.Held {
 		size = int(min(int64(size), want)) // others than those that are taken are not locked
@@ -192,8 +244,11 @@ func (it *indexJoinIter) fill() error {
 			it.entries = append(it.entries, scanOf(it.in).last)
 		}
 	}
-	it.size = grow(it.size, lookupBatch)
+	it.size = grow(size, lookupBatch)
 	if len(it.ks) == 0 {
+		if choose {
+			return it.lockPassed(it.wanted())
+		}
 		return nil
 	}
 	if it.arrivals != nil && len(it.arrivals.rows) > 0 {
