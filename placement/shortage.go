@@ -3,6 +3,7 @@ package placement
 import (
 	"fmt"
 
+	"meridian/commit/protocol"
 	"meridian/kv"
 )
 
@@ -43,7 +44,7 @@ func number(n int, of string) string {
 // present is set, nodes that are down count as if they were not: they may come back.
 func Lacks(z *Zone, nodes []Node, present bool) *Shortage {
 	c := *z
-	c.Protocol = kv.Leader
+	c.Protocol = protocol.Default
 	d := &decision{z: &c, r: &Range{Desc: &kv.RangeDescriptor{}}, byID: map[kv.NodeID]*Node{}}
 	for _, n := range nodes {
 		if n.Gone || n.Decommissioning || present && !n.takes() {

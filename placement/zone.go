@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"meridian/cluster"
+	"meridian/commit/protocol"
 	"meridian/kv"
 )
 
@@ -56,7 +57,7 @@ func (z *Zone) Witnesses() int {
 
 // of is the configuration as it holds for a range: without a log there is no witness, and one of the voters is none.
 func (z *Zone) of(d *kv.RangeDescriptor) *Zone {
-	if z.Witnesses() == 0 || d.Protocol == kv.Leader && z.Protocol == kv.Leader {
+	if z.Witnesses() == 0 || protocol.Of(d.Protocol).Witnesses.Can() && protocol.Of(z.Protocol).Witnesses.Can() {
 		return z
 	}
 	c := *z
@@ -67,7 +68,7 @@ func (z *Zone) of(d *kv.RangeDescriptor) *Zone {
 // Reprotocol reports whether a range is to get the configuration's protocol. One that is no part of the product was given to the range by hand, and
 // stays as long as the configuration asks for none.
 func (z *Zone) Reprotocol(d *kv.RangeDescriptor) bool {
-	return d.Protocol != z.Protocol && (z.Protocol != kv.Leader || d.Protocol < kv.FirstForeign)
+	return d.Protocol != z.Protocol && (z.Protocol != protocol.Default || protocol.Of(d.Protocol).Optional)
 }
 
 // Constraint requires or forbids a tier of the locality or, if Key is empty, an attribute of the node or store.

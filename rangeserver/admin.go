@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"meridian/clock"
+	"meridian/commit/protocol"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/placement"
@@ -250,7 +251,7 @@ func (s *Store) changeDescriptor(ctx context.Context, old, new *kv.RangeDescript
 	if err != nil {
 		return err
 	}
-	if old.Protocol != kv.Leader {
+	if !protocol.Leased(old.Protocol) {
 		e := s.entry(old.ID)
 		if e == nil || !e.ready.Load() {
 			return &kv.RangeNotFoundError{Range: old.ID}
@@ -525,7 +526,7 @@ const (
 // has answered just now. As long as the configuration is a joint one, the majority of the earlier one has what a witness that comes begins after; leaveJoint waits until
 // enough others have it. Those that stay have it now, or it is not done so: a witness is not replaced while it is needed.
 func (s *Store) inOneStep(ctx context.Context, e *entry, d *kv.RangeDescriptor, want []kv.ReplicaTarget) bool {
-	if d.Protocol != kv.Leader || s.o.Network == nil || e.r.Stats().TotalBytes > oneStepBytes {
+	if !protocol.Leased(d.Protocol) || s.o.Network == nil || e.r.Stats().TotalBytes > oneStepBytes {
 		return false
 	}
 	if slices.ContainsFunc(want, func(w kv.ReplicaTarget) bool { return w.Witness }) && !s.allThere(ctx, e, d, want) {
@@ -599,7 +600,7 @@ func (s *Store) mayWitness(d *kv.RangeDescriptor, w kv.ReplicaTarget) error {
 	switch {
 	case w.Type != kv.Voter:
 		return refused("a witness is a voter")
-	case d.Protocol != kv.Leader:
+	case !protocol.Of(d.Protocol).Witnesses.Can():
 		return refused("a range of a commit protocol without a log has no witness")
 	case d.Start.Less(keys.TablePrefix):
 		return refused("the ranges of the system have no witness")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"meridian/clock"
+	"meridian/commit/protocol"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/replica"
@@ -57,7 +58,7 @@ func (s *Store) fold(ctx context.Context, e *entry, d *kv.RangeDescriptor) error
 
 // end is fold, and, if the range is about to have another protocol next, has the present one decide what is provisional.
 func (s *Store) end(ctx context.Context, e *entry, d *kv.RangeDescriptor, next kv.Protocol) error {
-	if d.Protocol == kv.Leader {
+	if protocol.Leased(d.Protocol) {
 		return nil
 	}
 	proto, ok := s.o.Protocols[d.Protocol]
@@ -133,7 +134,7 @@ func (s *Store) reprotocol(ctx context.Context, id kv.RangeID, of keys.Span, to 
 // has reports whether this node can serve a protocol.
 func (s *Store) has(p kv.Protocol) bool {
 	_, ok := s.o.Protocols[p]
-	return ok || p == kv.Leader
+	return ok || protocol.Leased(p)
 }
 
 func (s *Store) setProtocol(ctx context.Context, id kv.RangeID, q *kv.AdminSetProtocolRequest) (*kv.RangeDescriptor, error) {
@@ -150,7 +151,7 @@ func (s *Store) setProtocol(ctx context.Context, id kv.RangeID, q *kv.AdminSetPr
 	if d.Protocol == to {
 		return d, nil
 	}
-	if d.HasWitness() && to != kv.Leader {
+	if d.HasWitness() && !protocol.Of(to).Witnesses.Can() {
 		return nil, refused("a range with a witness has a log: other commit protocols have none")
 	}
 	if d.Start.Less(keys.TablePrefix) {
@@ -181,7 +182,7 @@ func (s *Store) setProtocol(ctx context.Context, id kv.RangeID, q *kv.AdminSetPr
 	}
 	// The intents of the transaction are in their ranges before this one is interrupted. Then only its end is left.
 	trigger := &kv.CommitTrigger{Replicas: &kv.ReplicasTrigger{Desc: *next}}
-	if d.Protocol == kv.Leader {
+	if protocol.Leased(d.Protocol) {
 		back := func() {}
 		defer func() { back() }()
 		left := false
@@ -311,7 +312,7 @@ func (s *Store) renew(ctx context.Context, e *entry, d *kv.RangeDescriptor) erro
 // ended reports whether a range's generation is over and no other has begun.
 func (s *Store) ended(e *entry) bool {
 	d := e.r.Desc()
-	return d.Protocol != kv.Leader && e.r.Generation().Stage != replica.Open
+	return !protocol.Leased(d.Protocol) && e.r.Generation().Stage != replica.Open
 }
 
 // considerFold looks after a range whose lease is here and whose protocol is not the leader's: it ends what a change, or its

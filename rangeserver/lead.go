@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"meridian/clock"
+	"meridian/commit/protocol"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/replica/closedts"
@@ -58,7 +59,7 @@ func (s *Store) tune(e *entry, zone uint64) {
 		l.known, l.zone, l.generation = true, zone, d.Generation
 	}
 	_, mine := e.r.CheckLease(clock.Timestamp{})
-	if !l.global || !mine || d.Protocol != kv.Leader {
+	if !l.global || !mine || !protocol.Of(d.Protocol).Ahead.Can() {
 		l.policy, l.calm = closedts.Lag, 0
 		e.r.Lead(0)
 		return

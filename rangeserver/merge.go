@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"meridian/clock"
+	"meridian/commit/protocol"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/replica"
@@ -76,7 +77,7 @@ func (s *Store) mergeWithNext(ctx context.Context, id kv.RangeID, m meant) error
 	if err != nil {
 		return err
 	}
-	if left.Protocol != kv.Leader {
+	if !protocol.Leased(left.Protocol) {
 		re, done, err := s.administer(ctx, right.ID)
 		if err != nil {
 			return err

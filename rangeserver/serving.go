@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"meridian/commit/protocol"
 	"meridian/kv"
 	"meridian/replica"
 )
@@ -23,7 +24,7 @@ type serving struct {
 // served gives a range the participant of its protocol, and tells it which generation the range is in. It is called in log order.
 func (s *Store) served(e *entry, d *kv.RangeDescriptor) {
 	now := e.serving.Load()
-	if now == nil && d.Protocol == kv.Leader {
+	if now == nil && protocol.Leased(d.Protocol) {
 		return
 	}
 	if now != nil && now.protocol == d.Protocol {
@@ -36,7 +37,7 @@ func (s *Store) served(e *entry, d *kv.RangeDescriptor) {
 		return
 	}
 	var next *serving
-	if d.Protocol != kv.Leader {
+	if !protocol.Leased(d.Protocol) {
 		next = &serving{protocol: d.Protocol}
 		if proto, ok := s.o.Protocols[d.Protocol]; ok {
 			next.g = &Range{s: s, r: e.r}
@@ -64,7 +65,7 @@ func (s *Store) Sealed(r *replica.Replica, generation uint64) {
 
 // sendByProtocol serves a batch that is for another protocol than the leader's, or meets a range of another one.
 func (s *Store) sendByProtocol(ctx context.Context, e *entry, d *kv.RangeDescriptor, b *kv.Batch) (*kv.BatchResponse, error) {
-	if b.Protocol != kv.Leader && sealedIn(e, b.Generation) {
+	if !protocol.Leased(b.Protocol) && sealedIn(e, b.Generation) {
 		s.awaitOpened(ctx, e, b.Generation)
 		d = e.r.Desc()
 	}
@@ -75,7 +76,7 @@ func (s *Store) sendByProtocol(ctx context.Context, e *entry, d *kv.RangeDescrip
 	switch {
 	case foreign && b.Protocol != d.Protocol:
 		return nil, &kv.ProtocolError{Range: d.ID, Protocol: d.Protocol, Desc: d}
-	case b.Protocol == kv.Leader || !foreign:
+	case protocol.Leased(b.Protocol) || !foreign:
 		return e.leader.Send(ctx, b)
 	}
 	v, err := s.participant(e, d, b)
@@ -149,7 +150,7 @@ func (s *Store) SendAll(ctx context.Context, bs []*kv.Batch) ([]*kv.BatchRespons
 	for i, b := range bs {
 		e, desc, err := s.find(b)
 		var v *serving
-		if err == nil && b.Protocol != kv.Leader && b.Protocol == desc.Protocol && !slices.ContainsFunc(b.Requests, func(q kv.Request) bool { return !kv.OfRows(q) }) {
+		if err == nil && !protocol.Leased(b.Protocol) && b.Protocol == desc.Protocol && !slices.ContainsFunc(b.Requests, func(q kv.Request) bool { return !kv.OfRows(q) }) {
 			if v, err = s.participant(e, desc, b); err == nil && s.backlog.high.Load() && bringsData(b) {
 				err = s.backlog.wait(ctx)
 			}

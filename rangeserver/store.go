@@ -14,6 +14,7 @@ import (
 	"meridian/clock"
 	"meridian/cluster"
 	"meridian/commit"
+	"meridian/commit/protocol"
 	"meridian/fence"
 	"meridian/host"
 	"meridian/invariant"
@@ -458,7 +459,7 @@ func (s *Store) send(ctx context.Context, e *entry, desc *kv.RangeDescriptor, b 
 			return nil, err
 		}
 	}
-	if b.Protocol != kv.Leader || desc.Protocol != kv.Leader {
+	if !protocol.Leased(b.Protocol) || !protocol.Leased(desc.Protocol) {
 		return s.sendByProtocol(ctx, e, desc, b)
 	}
 	r, err := e.leader.Send(ctx, b)
@@ -521,7 +522,7 @@ func (s *Store) notHere(b *kv.Batch) error {
 // Start has a batch begun, if nothing is in its way (commit.Flight); otherwise nothing has happened.
 func (s *Store) Start(ctx context.Context, b *kv.Batch, lazy bool) (commit.Flight, bool) {
 	e := s.entry(b.RangeID)
-	if e == nil || b.Protocol != kv.Leader || !e.ready.Load() || s.group.Context().Err() != nil || s.isLeaving() || s.backlog.high.Load() && bringsData(b) {
+	if e == nil || !protocol.Leased(b.Protocol) || !e.ready.Load() || s.group.Context().Err() != nil || s.isLeaving() || s.backlog.high.Load() && bringsData(b) {
 		return nil, false
 	}
 	st, ok := e.leader.(interface {

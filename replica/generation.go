@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"meridian/clock"
+	"meridian/commit/protocol"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/storage/engine"
@@ -162,7 +163,7 @@ func (e *StepError) Error() string {
 func (r *Replica) EvaluateStep(src engine.Reader, b *engine.Batch, c *Command, step *Step) (done bool, err error) {
 	g, d := r.Generation(), r.desc.Load()
 	refused := &StepError{Range: r.rangeID, Step: step.To, Of: step.Generation, Is: g}
-	if g.Number != step.Generation || d.Protocol == kv.Leader {
+	if g.Number != step.Generation || protocol.Leased(d.Protocol) {
 		return false, refused
 	}
 	if len(step.Rows) > 0 && (g.Stage == Open) != (step.To == Open) || len(step.Rows) == 0 && step.To == Open {
@@ -197,7 +198,7 @@ func (r *Replica) PutFloor(b *engine.Batch, next *kv.RangeDescriptor, floor cloc
 // not read its intents.
 func (r *Replica) settled(rd engine.Reader, next *kv.RangeDescriptor) error {
 	cur := r.desc.Load()
-	if cur.Protocol != kv.Leader || next.Protocol == kv.Leader {
+	if !protocol.Leased(cur.Protocol) || protocol.Leased(next.Protocol) {
 		return nil
 	}
 	m := mvcc.NewReader(rd)
@@ -212,7 +213,7 @@ func (r *Replica) settled(rd engine.Reader, next *kv.RangeDescriptor) error {
 
 // mayOpen returns the reason why no generation may follow the present one yet, if there is one: no promise of it may be lost (replica.R9).
 func (r *Replica) mayOpen() error {
-	if g := r.Generation(); g.Stage != Folded && r.desc.Load().Protocol != kv.Leader {
+	if g := r.Generation(); g.Stage != Folded && !protocol.Leased(r.desc.Load().Protocol) {
 		return fmt.Errorf("replica: r%d can't change: its generation %d is %s, and has to be folded before", r.rangeID, g.Number, g.Stage)
 	}
 	return nil
@@ -267,7 +268,7 @@ func (r *Replica) applySeal(t *kv.SealTrigger) func() error {
 
 // dropDeltas adds the removal of this replica's promises in generations before that of a new descriptor (replica.R11).
 func (r *Replica) dropDeltas(b *engine.Batch, next *kv.RangeDescriptor) {
-	if old := r.desc.Load(); old != nil && old.Protocol != kv.Leader {
+	if old := r.desc.Load(); old != nil && !protocol.Leased(old.Protocol) {
 		b.ClearSpan(keys.DeltaSpan(r.rangeID, next.Generation))
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"meridian/commit/protocol"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/storage/engine"
@@ -68,7 +69,7 @@ func mayHaveWitnesses(old, new *kv.RangeDescriptor) error {
 				return fmt.Errorf("replica: replica %d of r%d can't change between a full one and a witness", p.Replica, new.ID)
 			}
 		}
-		if p.Witness && (p.Type == kv.NonVoter || p.Type == kv.VoterDemoting || new.Protocol != kv.Leader) {
+		if p.Witness && (p.Type == kv.NonVoter || p.Type == kv.VoterDemoting || !protocol.Of(new.Protocol).Witnesses.Can()) {
 			return fmt.Errorf("replica: r%d can't have a witness on n%d that is no voter by a log", new.ID, p.Node)
 		}
 	}

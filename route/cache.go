@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"meridian/commit/protocol"
 	"meridian/keys"
 	"meridian/kv"
 )
@@ -150,7 +151,7 @@ func (c *cache) evict(e *entry) {
 func (c *cache) store(l []*entry) {
 	others := int64(0)
 	for _, e := range l {
-		if e.desc.Protocol != kv.Leader {
+		if !protocol.Leased(e.desc.Protocol) {
 			others++
 		}
 	}

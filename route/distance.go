@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"meridian/cluster"
+	"meridian/commit/protocol"
 	"meridian/keys"
 	"meridian/kv"
 )
@@ -142,7 +143,7 @@ func (s *Sender) DistanceAt(span keys.Span, asked Asked) (d Distance) {
 
 // quorums are those of a range whose protocol has no leaseholders; false: it has one, or is not known here.
 func (s *Sender) quorums(desc *kv.RangeDescriptor) (q Quorums, ok bool) {
-	if desc.Protocol == kv.Leader || s.o.Quorums == nil {
+	if protocol.Leased(desc.Protocol) || s.o.Quorums == nil {
 		return q, false
 	}
 	return s.o.Quorums(desc)

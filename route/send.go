@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"meridian/commit/protocol"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/probe"
@@ -372,7 +373,7 @@ func maybeServed(err error) bool {
 
 // call asks one node. fault says that there is no answer.
 func (s *Sender) call(ctx context.Context, node kv.NodeID, b *kv.Batch, e *entry) (r *kv.BatchResponse, err, fault error) {
-	if b.Trace || b.Protocol != kv.Leader { // what a protocol of its own sends for a transaction is the transaction's
+	if b.Trace || !protocol.Leased(b.Protocol) { // what a protocol of its own sends for a transaction is the transaction's
 		start := s.o.Host.Clock.Monotonic()
 		defer func() {
 			if fault == nil {

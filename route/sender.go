@@ -8,6 +8,7 @@ import (
 
 	"meridian/clock"
 	"meridian/cluster"
+	"meridian/commit/protocol"
 	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
@@ -210,7 +211,7 @@ func (s *Sender) Others() bool { return s.cache.others.Load() > 0 }
 
 // Other is the cached range that contains an address, if it has another protocol than the leader's; else nil.
 func (s *Sender) Other(k keys.Key) *kv.RangeDescriptor {
-	if e := s.cache.find(k); e != nil && e.desc.Protocol != kv.Leader {
+	if e := s.cache.find(k); e != nil && !protocol.Leased(e.desc.Protocol) {
 		return e.desc
 	}
 	return nil

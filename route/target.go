@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"meridian/commit/protocol"
 	"meridian/kv"
 )
 
@@ -109,7 +110,7 @@ func (s *Sender) sendTarget(ctx context.Context, b *kv.Batch, e *entry, st *send
 // carried out twice, so it does not matter whether this one was (kv.GenerationError).
 func (s *Sender) askNode(ctx context.Context, node kv.NodeID, b *kv.Batch, e *entry) (*kv.BatchResponse, error) {
 	call := s.call
-	if b.Protocol == kv.Leader && b.Target.Kind != kv.TargetReplica {
+	if protocol.Leased(b.Protocol) && b.Target.Kind != kv.TargetReplica {
 		call = s.callElsewhere // a stale read, or a negotiation
 	}
 	resp, err, fault := call(ctx, node, b, e)

@@ -6,9 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"meridian/commit/fastpaxos"
 	"meridian/keys"
-	"meridian/kv"
 	"meridian/route"
 	"meridian/sql/opt"
 )
@@ -47,15 +45,6 @@ func (r ranges) Quorums(p opt.Place) (out []opt.Quorums) {
 		out = append(out, opt.Quorums(q))
 	}
 	return out
-}
-
-// quorums are those of ranges that commit without leaseholders.
-func quorums(d *kv.RangeDescriptor) (route.Quorums, bool) {
-	if d.Protocol != kv.FastPaxos {
-		return route.Quorums{}, false
-	}
-	q := fastpaxos.QuorumsIn(d)
-	return route.Quorums{Replicas: q.Replicas, Fast: q.Fast, Classic: q.Classic, Reading: q.Reading()}, true
 }
 
 // maxLocated bounds the ranges that Locate looks up.

@@ -7,6 +7,7 @@ import (
 	"meridian/commit/fastpaxos"
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/route"
 	"meridian/sql/catalog"
 	"meridian/sql/rowcode"
 	"meridian/transport"
@@ -15,7 +16,7 @@ import (
 // FastPaxos makes a node's instance of the protocol without a master (MDCC).
 func FastPaxos(l Lent) Protocol {
 	gateway := fastpaxos.NewClient(fastpaxos.ClientOptions{Sender: l.Router, Clock: l.Clock, Host: l.Host, NodeID: l.NodeID, Columns: rowColumns{}, Peers: fastPaxosGateways{l},
-		Policy: l.Ballots})
+		Policy: func(k keys.Key) fastpaxos.Policy { return policyOf(l.Table(k)) }})
 	news := fastpaxos.NewNews(fastpaxos.NewsOptions{Host: l.Host, NodeID: l.NodeID, Check: gateway.Check, Ask: func(ctx context.Context, to kv.NodeID, msg []byte) ([]byte, error) {
 		b, err := l.Call(ctx, to, methodFastPaxosNews, msg)
 		if status := (*transport.StatusError)(nil); errors.As(err, &status) && status.Code == transport.CodeNoMethod {
@@ -25,7 +26,18 @@ func FastPaxos(l Lent) Protocol {
 	}})
 	l.Handle(methodFastPaxos, gateway.Serve)
 	l.Handle(methodFastPaxosNews, news.Serve)
-	return Protocol{Ranges: fastpaxos.New(fastpaxos.ProtocolOptions{Columns: rowColumns{}, Finishers: l.Finishers, News: news}), Gateway: gateway, News: news}
+	return Protocol{
+		Ranges:  fastpaxos.New(fastpaxos.ProtocolOptions{Columns: rowColumns{}, Finishers: l.Finishers, News: news}),
+		Gateway: gateway,
+		Quorums: func(d *kv.RangeDescriptor) route.Quorums {
+			q := fastpaxos.QuorumsIn(d)
+			return route.Quorums{Replicas: q.Replicas, Fast: q.Fast, Classic: q.Classic, Reading: q.Reading()}
+		},
+		Measure: func(gauge func(name, help string, value float64)) {
+			gauge("fastpaxos_age_seconds", "How long ago the replicas here of ranges of the protocol fast_paxos have heard from quorums, of the range where that is longest; 0 without such ranges.", news.Age().Seconds())
+			gauge("fastpaxos_rows_lacking", "Rows of which replicas here have not heard something that others have.", float64(news.Lacking()))
+		},
+	}
 }
 
 // methodFastPaxos carries what gateways of the protocol ask each other, methodFastPaxosNews what stores do.
@@ -41,17 +53,11 @@ func (p fastPaxosGateways) Ask(ctx context.Context, to kv.NodeID, msg []byte) ([
 	return p.l.Call(ctx, to, methodFastPaxos, msg)
 }
 
-// Ballots is the policy of the record at a key, by the descriptor of its table in the node's snapshot of the catalogue; what a table does without if the node has no
-// such descriptor. A node hears of a change as of any other of a descriptor: at once, or when it asks, each second (lease.DefaultPollInterval). It looks at nothing but memory.
-func (n *Node) Ballots(k keys.Key) fastpaxos.Policy {
-	var t *catalog.Table
-	if l := n.zones.leases.Load(); l != nil {
-		if id, _, err := keys.DecodeTableKey(k); err == nil {
-			if d := l.Snapshot().Descriptor(catalog.ID(id)); d != nil {
-				t = d.Table
-			}
-		}
-	}
+// Ballots is the policy of the record at a key, as the node knows it.
+func (n *Node) Ballots(k keys.Key) fastpaxos.Policy { return policyOf(n.tableOf(k)) }
+
+// policyOf is the policy of a table's records; that of a table that says none if the node does not know the table.
+func policyOf(t *catalog.Table) fastpaxos.Policy {
 	b, gamma := t.BallotPolicy()
 	return fastpaxos.Policy{Ballots: ballots[b], Gamma: gamma}
 }

@@ -9,7 +9,6 @@ import (
 	"meridian/admission"
 	"meridian/clock/truetime"
 	"meridian/cluster"
-	"meridian/commit/fastpaxos"
 	"meridian/commit/leader"
 	"meridian/kv"
 	"meridian/placement"
@@ -99,7 +98,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	e.later(n)
 	if s := n.store.Load(); s != nil {
 		e.ranges(s)
-		e.news(n.protocols.news)
+		for _, measure := range n.protocols.measures {
+			measure(e.gauge)
+		}
 		e.troubled(n)
 		e.leader(n.leader.Metrics) // set before the store was
 	}
@@ -206,15 +207,6 @@ func flag(b bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// news emits how old the rows are that replicas of ranges without leaseholders read.
-func (e *emitter) news(n *fastpaxos.News) {
-	if n == nil {
-		return
-	}
-	e.gauge("fastpaxos_age_seconds", "How long ago the replicas here of ranges of the protocol fast_paxos have heard from quorums, of the range where that is longest; 0 without such ranges.", n.Age().Seconds())
-	e.gauge("fastpaxos_rows_lacking", "Rows of which replicas here have not heard something that others have.", float64(n.Lacking()))
 }
 
 // ranges emits the store's side: replicas, raft, leases, queues.

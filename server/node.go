@@ -179,7 +179,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 		n.transport.Raised()
 		n.cluster.Update(func(e *cluster.Entry) { e.Versions = n.version.Said() })
 	})
-	ways := route.Options{Host: n.host, Clock: n.clock, NodeID: n.NodeID, Version: n.version, Local: localStore{n}, Remote: n.transport, Members: n.cluster, Quorums: quorums,
+	ways := route.Options{Host: n.host, Clock: n.clock, NodeID: n.NodeID, Version: n.version, Local: localStore{n}, Remote: n.transport, Members: n.cluster, Quorums: n.quorums,
 		Starts: n.fence, Follow: rowcode.Follow, Probes: n.o.Probes}
 	n.router = route.New(ways)
 	n.makeProtocols()

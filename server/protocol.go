@@ -3,15 +3,17 @@ package server
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"meridian/clock"
 	"meridian/commit"
-	"meridian/commit/fastpaxos"
+	"meridian/commit/protocol"
 	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/rangeserver"
 	"meridian/route"
+	"meridian/sql/catalog"
 	"meridian/txn"
 )
 
@@ -22,8 +24,9 @@ type Lent struct {
 	Router *route.Sender
 	// NodeID is zero until the node has one.
 	NodeID func() kv.NodeID
-	// Ballots is the policy of the record at a key, as the node knows it (Node.Ballots).
-	Ballots func(k keys.Key) fastpaxos.Policy
+	// Table is the table of a key, in the node's snapshot of the catalogue; nil if the node has none. A node hears of a change as of any other of a descriptor: at
+	// once, or when it asks, each second (lease.DefaultPollInterval). Nothing but memory is looked at.
+	Table func(k keys.Key) *catalog.Table
 	// Call asks a protocol's gateway at another node, Handle answers what that one is asked. The name is one of a method.
 	Call   func(ctx context.Context, to kv.NodeID, name string, msg []byte) ([]byte, error)
 	Handle func(name string, f func(ctx context.Context, from kv.NodeID, msg []byte) ([]byte, error))
@@ -35,9 +38,15 @@ type Lent struct {
 type Protocol struct {
 	Ranges  rangeserver.Protocol
 	Gateway txn.Protocol
-	// News, if not nil, is what tells how old the rows are that the node's replicas read.
-	News *fastpaxos.News
+	// Quorums, if not nil, is how many replicas of a range have to answer.
+	Quorums func(*kv.RangeDescriptor) route.Quorums
+	// Measure, if not nil, gives the instance's metrics.
+	Measure func(gauge func(name, help string, value float64))
 }
+
+// instances are the protocols of the product, each with the function that makes a node's instance: with commit/protocol, all that a protocol is registered in. The default
+// protocol is in every range (rangeserver), whatever protocol its rows have.
+func instances() Registry { return Registry{kv.FastPaxos: FastPaxos} }
 
 // Registry has the protocols other than the leader's, each with the function that makes a node's instance.
 type Registry map[kv.Protocol]func(Lent) Protocol
@@ -47,28 +56,52 @@ type protocols struct {
 	ranges    rangeserver.Registry
 	gateways  map[kv.Protocol]txn.Protocol
 	finishers commit.Finishers
-	news      *fastpaxos.News // nil: there is none
+	quorums   map[kv.Protocol]func(*kv.RangeDescriptor) route.Quorums
+	measures  []func(gauge func(name, help string, value float64))
 }
 
 func (n *Node) makeProtocols() {
-	n.protocols = protocols{ranges: rangeserver.Registry{}, gateways: map[kv.Protocol]txn.Protocol{}, finishers: commit.Finishers{kv.Leader: commit.Intents(n.router)}}
-	lent := Lent{Host: n.host, Clock: n.clock, Router: n.router, NodeID: n.NodeID, Ballots: n.Ballots, Call: n.transport.Call,
+	n.protocols = protocols{ranges: rangeserver.Registry{}, gateways: map[kv.Protocol]txn.Protocol{}, finishers: commit.Finishers{protocol.Default: commit.Intents(n.router)},
+		quorums: map[kv.Protocol]func(*kv.RangeDescriptor) route.Quorums{}}
+	lent := Lent{Host: n.host, Clock: n.clock, Router: n.router, NodeID: n.NodeID, Table: n.tableOf, Call: n.transport.Call,
 		Handle: func(name string, f func(context.Context, kv.NodeID, []byte) ([]byte, error)) {
 			n.transport.Handle(name, f)
 		},
 		Finishers: func() commit.Finishers { return n.protocols.finishers }}
-	all := maps.Clone(n.o.Protocols)
-	if all == nil {
-		all = Registry{}
-	}
-	if all[kv.FastPaxos] == nil {
-		all[kv.FastPaxos] = FastPaxos
-	}
-	for p, protocol := range all {
-		made := protocol(lent)
-		if made.News != nil {
-			n.protocols.news = made.News
+	all := instances()
+	maps.Copy(all, n.o.Protocols)
+	for _, p := range slices.Sorted(maps.Keys(all)) {
+		made := all[p](lent)
+		if made.Quorums != nil {
+			n.protocols.quorums[p] = made.Quorums
+		}
+		if made.Measure != nil {
+			n.protocols.measures = append(n.protocols.measures, made.Measure)
 		}
 		n.protocols.ranges[p], n.protocols.gateways[p], n.protocols.finishers[p] = made.Ranges, made.Gateway, made.Gateway
 	}
+}
+
+// tableOf is Lent.Table.
+func (n *Node) tableOf(k keys.Key) *catalog.Table {
+	l := n.zones.leases.Load()
+	if l == nil {
+		return nil
+	}
+	id, _, err := keys.DecodeTableKey(k)
+	if err != nil {
+		return nil
+	}
+	if d := l.Snapshot().Descriptor(catalog.ID(id)); d != nil {
+		return d.Table
+	}
+	return nil
+}
+
+// quorums are those of a range whose protocol needs the answers of several replicas; false: it needs none.
+func (n *Node) quorums(d *kv.RangeDescriptor) (route.Quorums, bool) {
+	if of := n.protocols.quorums[d.Protocol]; of != nil {
+		return of(d), true
+	}
+	return route.Quorums{}, false
 }

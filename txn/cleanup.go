@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"meridian/commit"
+	"meridian/commit/protocol"
 	"meridian/commit/transaction"
 	"meridian/keys"
 	"meridian/kv"
@@ -136,7 +137,7 @@ func (db *DB) clean(ctx context.Context, k *transaction.Cleanup) {
 	resolved := db.resolve(ctx, meta, k.Status, k.Txn.IgnoredSeqs, spans)
 	if !resolved && len(k.Elsewhere) > 0 {
 		// Spans with locks may reach over ranges of other protocols.
-		resolved = db.finishers.Resolve(ctx, kv.Leader, spans, meta, k.Status, k.Txn.IgnoredSeqs) == nil
+		resolved = db.finishers.Resolve(ctx, protocol.Default, spans, meta, k.Status, k.Txn.IgnoredSeqs) == nil
 	}
 	if !resolved || !db.resolveElsewhere(ctx, k) || !record {
 		return

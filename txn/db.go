@@ -9,6 +9,7 @@ import (
 
 	"meridian/clock"
 	"meridian/commit"
+	"meridian/commit/protocol"
 	"meridian/commit/transaction"
 	"meridian/host"
 	"meridian/keys"
@@ -113,7 +114,7 @@ func NewDB(o Options) *DB {
 	if o.NodeID == nil {
 		o.NodeID = func() kv.NodeID { return 0 }
 	}
-	db := &DB{o: o, finishers: commit.Finishers{kv.Leader: commit.Intents(o.Sender)}}
+	db := &DB{o: o, finishers: commit.Finishers{protocol.Default: commit.Intents(o.Sender)}}
 	if len(o.Protocols) > 0 {
 		db.known, _ = o.Sender.(OtherRanges)
 	}

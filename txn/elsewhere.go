@@ -7,6 +7,7 @@ import (
 
 	"meridian/clock"
 	"meridian/commit"
+	"meridian/commit/protocol"
 	"meridian/commit/transaction"
 	"meridian/keys"
 	"meridian/kv"
@@ -42,7 +43,7 @@ func (t *Txn) foreign() func(keys.Key) bool {
 		if t.others != nil {
 			t.others.stays(k, p)
 		}
-		return p != kv.Leader
+		return !protocol.Leased(p)
 	}
 }
 
@@ -111,7 +112,7 @@ func (t *Txn) takeElsewhere() error {
 	}
 	guards := t.core.Guards(writes)
 	for i := range guards {
-		if t.protocol(guards[i].Key) == kv.Leader {
+		if protocol.Leased(t.protocol(guards[i].Key)) {
 			return t.core.Fail(transaction.ProtocolChanged, nil, true) // no check of the leader's has it (txn.MP7)
 		}
 	}
@@ -391,7 +392,7 @@ func (t *Txn) redivide() error {
 				return &UnsupportedError{Protocol: p, What: "the deletion of a span of keys"}
 			}
 			mine = append(mine, r)
-		case t.protocol(w.Key) == kv.Leader:
+		case protocol.Leased(t.protocol(w.Key)):
 			mine = append(mine, r)
 		default:
 			theirs = append(theirs, w)

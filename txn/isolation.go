@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"meridian/clock"
+	"meridian/commit/protocol"
 	"meridian/commit/transaction"
 	"meridian/keys"
 	"meridian/kv"
@@ -169,7 +170,7 @@ func (t *Txn) CheckFound(ctx context.Context, ks []keys.Key, enough int) ([][]by
 // mustExist has a key that was read for a constraint keep its value until the commit.
 func (t *Txn) mustExist(k keys.Key) {
 	switch {
-	case t.protocol(k) != kv.Leader:
+	case !protocol.Leased(t.protocol(k)):
 		t.core.Guard(k)
 	case t.Weak():
 		t.leader.NoteCheck(keys.Span{Start: k}, true)
@@ -223,7 +224,7 @@ func (t *Txn) CheckTogether(ctx context.Context, present, absent []keys.Key) (fo
 			case own || (vs[i] != nil) != exist:
 			case exist:
 				t.mustExist(k)
-			case t.protocol(k) == kv.Leader:
+			case protocol.Leased(t.protocol(k)):
 				t.leader.NoteCheck(keys.Span{Start: k}, false)
 			}
 		}
@@ -245,7 +246,7 @@ func (t *Txn) CheckAbsent(ctx context.Context, ks []keys.Key) ([][]byte, error) 
 		return vs, err
 	}
 	for i, k := range ks {
-		if _, own := t.core.BufferedNewest(k); vs[i] == nil && !own && t.protocol(k) == kv.Leader {
+		if _, own := t.core.BufferedNewest(k); vs[i] == nil && !own && protocol.Leased(t.protocol(k)) {
 			t.leader.NoteCheck(keys.Span{Start: k}, false)
 		}
 	}
@@ -266,7 +267,7 @@ func (t *Txn) CheckScan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue,
 		return nil, nil, err
 	}
 	read := without(keys.Span{Start: o.Span.Start, End: o.Span.Stop()}, resume, o.Reverse)
-	if read.Start.Less(read.End) && t.protocol(read.Start) == kv.Leader {
+	if read.Start.Less(read.End) && protocol.Leased(t.protocol(read.Start)) {
 		t.leader.NoteCheck(read, false)
 	}
 	return rows, resume, nil
@@ -282,7 +283,7 @@ func (t *Txn) CheckScans(ctx context.Context, spans []keys.Span) ([][]kv.KeyValu
 		return nil, err
 	}
 	for _, s := range spans {
-		if t.protocol(s.Start) == kv.Leader {
+		if protocol.Leased(t.protocol(s.Start)) {
 			t.leader.NoteCheck(keys.Span{Start: s.Start, End: s.Stop()}, false)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"meridian/admission"
 	"meridian/commit/leader/coordinator"
+	"meridian/commit/protocol"
 	"meridian/commit/transaction"
 	"meridian/keys"
 	"meridian/kv"
@@ -86,7 +87,7 @@ func (t *Txn) locking(s keys.Span) {
 // another protocol have no locks. Such a transaction may still be decided without a record (txn.MP5).
 func (t *Txn) unlock(b *kv.Batch, err error) {
 	var other *kv.ProtocolError
-	if !errors.As(err, &other) || other.Desc == nil || other.Protocol == kv.Leader || !t.core.HoldsLocks() || t.core.Sent() || t.beat.record() || t.beat.busy.Load() {
+	if !errors.As(err, &other) || other.Desc == nil || protocol.Leased(other.Protocol) || !t.core.HoldsLocks() || t.core.Sent() || t.beat.record() || t.beat.busy.Load() {
 		return
 	}
 	s := other.Desc.Span()

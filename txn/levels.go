@@ -6,6 +6,7 @@ import (
 
 	"meridian/clock"
 	"meridian/commit/leader/coordinator"
+	"meridian/commit/protocol"
 	"meridian/commit/transaction"
 	"meridian/kv"
 )
@@ -19,7 +20,7 @@ import (
 
 // movedElsewhere takes the error of a read in a range of another protocol than the leader's. It reports whether the read is to be made again, at a later timestamp.
 func (t *Txn) movedElsewhere(ctx context.Context, p kv.Protocol, err *error) bool {
-	if p == kv.Leader {
+	if protocol.Leased(p) {
 		return false // done
 	}
 	var uncertain *kv.UncertaintyError

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"meridian/clock"
+	"meridian/commit/protocol"
 	"meridian/commit/transaction"
 	"meridian/keys"
 	"meridian/kv"
@@ -82,7 +83,7 @@ const handOvers = 16
 // protocol is the one that has a key, as far as the transaction knows.
 func (t *Txn) protocol(k keys.Key) kv.Protocol {
 	if t.others == nil {
-		return kv.Leader
+		return protocol.Default
 	}
 	return t.others.protocol(k)
 }
@@ -99,14 +100,14 @@ func (o *others) knows(k keys.Key) bool {
 
 func (o *others) protocol(k keys.Key) kv.Protocol {
 	if keys.IsLocal(k) {
-		return kv.Leader
+		return protocol.Default
 	}
 	for i := range o.regions {
 		if o.regions[i].Contains(k) {
 			return o.regions[i].protocol
 		}
 	}
-	return kv.Leader
+	return protocol.Default
 }
 
 // learn remembers the protocol that a range has reported.
@@ -124,7 +125,7 @@ func (o *others) learn(s keys.Span, p kv.Protocol) {
 			out = append(out, region{keys.Span{Start: s.End, End: r.End}, r.protocol, r.hint})
 		}
 	}
-	if p != kv.Leader {
+	if !protocol.Leased(p) {
 		out = append(out, region{Span: s, protocol: p})
 	}
 	slices.SortFunc(out, func(a, b region) int { return a.Start.Compare(b.Start) })
@@ -141,7 +142,7 @@ func (t *Txn) handOver(err error) bool {
 	if !errors.As(err, &other) || other.Desc == nil {
 		return false
 	}
-	if other.Protocol != kv.Leader && t.db.o.Protocols[other.Protocol] == nil {
+	if !protocol.Leased(other.Protocol) && t.db.o.Protocols[other.Protocol] == nil {
 		return false
 	}
 	if t.others == nil {
@@ -239,7 +240,7 @@ func (t *Txn) expect(k keys.Key) {
 // Expect tells the transaction that the ranges of a span have another protocol than the leader's, as far as its client knows. The reports of ranges count for more.
 func (t *Txn) Expect(s keys.Span, p kv.Protocol) {
 	switch {
-	case p == kv.Leader || t.db.o.Protocols[p] == nil:
+	case protocol.Leased(p) || t.db.o.Protocols[p] == nil:
 		return
 	case t.others == nil:
 		t.others = &others{}
@@ -258,7 +259,7 @@ func (t *Txn) Expect(s keys.Span, p kv.Protocol) {
 
 // coordinator is the Coordinator of a protocol; it begins with the first use.
 func (t *Txn) coordinator(p kv.Protocol) Coordinator {
-	if p == kv.Leader {
+	if protocol.Leased(p) {
 		return (*leaderRanges)(t)
 	}
 	for i := range t.others.coordinators {
@@ -303,7 +304,7 @@ func (t *Txn) getDivided(ctx context.Context, ks []keys.Key, o ReadOptions) ([][
 		// The keys of the protocol that has the first remaining key.
 		var at []int
 		var some []keys.Key
-		p := kv.Leader
+		p := protocol.Default
 		for i, k := range ks {
 			if read[i] {
 				continue
@@ -364,30 +365,30 @@ func (t *Txn) scanDivided(ctx context.Context, o ScanOptions) (rows []kv.KeyValu
 // part is the beginning of a span, or with reverse its end, that one protocol has.
 func (o *others) part(s keys.Span, reverse bool) (part keys.Span, p kv.Protocol) {
 	if keys.IsLocal(s.Start) {
-		return s, kv.Leader
+		return s, protocol.Default
 	}
 	if !reverse {
 		for i := range o.regions {
 			switch r := &o.regions[i]; {
 			case !s.Start.Less(r.End):
 			case s.Start.Less(r.Start):
-				return keys.Span{Start: s.Start, End: least(s.End, r.Start)}, kv.Leader
+				return keys.Span{Start: s.Start, End: least(s.End, r.Start)}, protocol.Default
 			default:
 				return keys.Span{Start: s.Start, End: least(s.End, r.End)}, r.protocol
 			}
 		}
-		return s, kv.Leader
+		return s, protocol.Default
 	}
 	for i := len(o.regions) - 1; i >= 0; i-- {
 		switch r := &o.regions[i]; {
 		case !r.Start.Less(s.End):
 		case r.End.Less(s.End):
-			return keys.Span{Start: greatest(s.Start, r.End), End: s.End}, kv.Leader
+			return keys.Span{Start: greatest(s.Start, r.End), End: s.End}, protocol.Default
 		default:
 			return keys.Span{Start: greatest(s.Start, r.Start), End: s.End}, r.protocol
 		}
 	}
-	return s, kv.Leader
+	return s, protocol.Default
 }
 
 func least(a, b keys.Key) keys.Key {

@@ -7,6 +7,7 @@ import (
 
 	"meridian/clock"
 	"meridian/commit/leader/coordinator"
+	"meridian/commit/protocol"
 	"meridian/commit/transaction"
 	"meridian/keys"
 	"meridian/kv"
@@ -276,7 +277,7 @@ func (t *Txn) beside(ctx context.Context) error {
 	}
 	var list []kv.InFlightWrite
 	for _, f := range t.flights {
-		list = t.core.InFlight(list, kv.Leader, f.b.Requests)
+		list = t.core.InFlight(list, protocol.Default, f.b.Requests)
 	}
 	t.leader.Beside(t.listElsewhere(list))
 	return nil

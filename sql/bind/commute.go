@@ -7,7 +7,6 @@ import (
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
-	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/sql/opt"
 	"meridian/sql/scalar"
@@ -33,7 +32,7 @@ type change struct {
 // commuting are the columns that a statement adds to, or the reason why each of its writes replaces the whole row; neither: the table's protocol makes no use of that.
 func (x *change) commuting() (out []opt.Commuting, physical string) {
 	t := x.t
-	if t.Protocol != catalog.CommitProtocol(kv.FastPaxos) {
+	if !t.Protocol.Traits().Commutes {
 		return nil, ""
 	}
 	fail := func(format string, args ...any) ([]opt.Commuting, string) { return nil, fmt.Sprintf(format, args...) }

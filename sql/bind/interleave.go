@@ -29,8 +29,8 @@ func (d *tableDef) interleave(ct *CreateTable, in *parse.Interleave, located, pa
 		unsupported("temporary tables", "Their rows are in the memory of the session. Use a foreign key.")
 	case ct.AsQuery:
 		unsupported("CREATE TABLE AS", "Create the table with its primary key, and INSERT ... SELECT.")
-	case ct.Protocol != 0:
-		unsupported("tables of the commit protocol "+ct.Protocol.String(), "Leave out "+catalog.ProtocolOption+": rows of one directory have one protocol, and their cascades need its leaseholder.")
+	case !ct.Protocol.Traits().Interleaving.Can():
+		unsupported("tables of the commit protocol "+ct.Protocol.String(), "Leave out "+catalog.ProtocolOption+". "+string(ct.Protocol.Traits().Interleaving))
 	case partitioned:
 		unsupported("tables with PARTITION BY", "The rows are where those of the root are: partition that.")
 	}
@@ -101,7 +101,7 @@ func (d *tableDef) interleave(ct *CreateTable, in *parse.Interleave, located, pa
 // MayInterleave refuses a table whose rows can't be stored among those of its parent.
 func MayInterleave(t, parent *catalog.Table) error {
 	switch {
-	case parent.Leaderless():
+	case !parent.Traits().Interleaving.Can():
 		return sqlstate.New(sqlstate.FeatureNotSupported, "table \"%s\" can't be interleaved in table \"%s\", whose commit protocol is %s", t.Name, parent.Name, parent.Protocol).
 			WithHint("Use a foreign key, or ALTER TABLE ... SET (%s = 'leader') first.", catalog.ProtocolOption)
 	case parent.ByRow() || t.ByRow():

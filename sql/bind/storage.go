@@ -7,7 +7,7 @@ import (
 
 	"github.com/cockroachdb/cockroachdb-parser/pkg/sql/sem/tree"
 
-	"meridian/kv"
+	"meridian/commit/protocol"
 	"meridian/sql/catalog"
 	"meridian/sql/parse"
 	"meridian/sql/scalar/system"
@@ -200,16 +200,32 @@ func (b *builder) compression(method string, t *types.T) {
 	}
 }
 
+// protocolNames lists the commit protocols.
+func protocolNames() string {
+	out := ""
+	all := protocol.Named()
+	for i, p := range all {
+		switch {
+		case i > 0 && i == len(all)-1:
+			out += ", and "
+		case i > 0:
+			out += ", "
+		}
+		out += "\"" + p.String() + "\""
+	}
+	return out
+}
+
 // commitProtocol reads the storage parameter commit_protocol.
 func (b *builder) commitProtocol(name string) catalog.CommitProtocol {
 	p, err := catalog.ParseCommitProtocol(strings.ToLower(name))
 	switch {
 	case err != nil:
 		raise(sqlstate.New(sqlstate.InvalidParameterValue, "invalid value for enum option \"%s\": %s", catalog.ProtocolOption, name).
-			WithDetail("Valid values are \"leader\", \"fast_paxos\", and \"epoch\"."))
-	case p == catalog.CommitProtocol(kv.Epoch):
+			WithDetail("Valid values are %s.", protocolNames()))
+	case p.Traits().Planned:
 		raise(sqlstate.New(sqlstate.FeatureNotSupported, "commit protocol \"%s\" is not supported yet", p).
-			WithHint("Without the parameter the table has the protocol \"leader\"."))
+			WithHint("Without the parameter the table has the protocol \"%s\".", protocol.Default))
 	}
 	return p
 }
@@ -247,7 +263,7 @@ func (b *builder) policy(ballots *catalog.Ballots, gamma *int, set AlterAction) 
 // mayName refuses a commit protocol of a table that is no ordinary one.
 func (b *builder) mayName(ct *CreateTable, as bool) {
 	switch {
-	case ct.Protocol == catalog.CommitProtocol(kv.Leader):
+	case ct.Protocol.Default():
 	case ct.Temporary:
 		raise(sqlstate.New(sqlstate.FeatureNotSupported, "a temporary table can't have the commit protocol \"%s\"", ct.Protocol).
 			WithHint("Its rows are in the memory of the session. Leave out %s.", catalog.ProtocolOption))

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"meridian/commit/protocol"
 	"meridian/sql/types"
 )
 
@@ -286,9 +287,12 @@ type Relocation struct {
 	Column ColumnID `json:",omitempty"`
 }
 
-// Leaderless reports whether ranges of the table may have another commit protocol than the leader's.
-func (t *Table) Leaderless() bool {
-	return t.Protocol != 0 || t.Reprotocol
+// Traits are what the commit protocols of all of the table's ranges have. While the protocol is being changed there are two.
+func (t *Table) Traits() *protocol.Traits {
+	if t.Reprotocol {
+		return t.Protocol.changing()
+	}
+	return t.Protocol.Traits()
 }
 
 // Temporary reports whether the relation belongs to one session.

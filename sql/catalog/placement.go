@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"meridian/commit/protocol"
 	"meridian/kv"
 )
 
@@ -88,9 +89,6 @@ func (l *Locality) UnmarshalText(b []byte) (err error) {
 // name that the storage parameter commit_protocol takes, and nothing for the zero value.
 type CommitProtocol kv.Protocol
 
-// commitProtocols are those that a table can name, in the order in which messages list them.
-var commitProtocols = [...]CommitProtocol{CommitProtocol(kv.Leader), CommitProtocol(kv.FastPaxos), CommitProtocol(kv.Epoch)}
-
 // ProtocolOption is the storage parameter that names a table's commit protocol.
 const ProtocolOption = "commit_protocol"
 
@@ -98,17 +96,26 @@ func (p CommitProtocol) String() string { return kv.Protocol(p).String() }
 
 // ParseCommitProtocol finds a protocol by its name.
 func ParseCommitProtocol(name string) (CommitProtocol, error) {
-	for _, p := range commitProtocols {
+	for _, p := range protocol.Named() {
 		if p.String() == name {
-			return p, nil
+			return CommitProtocol(p), nil
 		}
 	}
 	return 0, &UnknownValueError{"commit protocol", name}
 }
 
+// Default reports whether it is the protocol of tables that name none.
+func (p CommitProtocol) Default() bool { return kv.Protocol(p) == protocol.Default }
+
+// Traits are those of the protocol.
+func (p CommitProtocol) Traits() *protocol.Traits { return protocol.Of(kv.Protocol(p)) }
+
+// changing is what a table has while it gets the protocol.
+func (p CommitProtocol) changing() *protocol.Traits { return protocol.Changing(kv.Protocol(p)) }
+
 // MarshalText implements encoding.TextMarshaler.
 func (p CommitProtocol) MarshalText() ([]byte, error) {
-	if p == CommitProtocol(kv.Leader) {
+	if p.Default() {
 		return nil, nil
 	}
 	return []byte(p.String()), nil
@@ -116,7 +123,7 @@ func (p CommitProtocol) MarshalText() ([]byte, error) {
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (p *CommitProtocol) UnmarshalText(b []byte) (err error) {
-	*p = CommitProtocol(kv.Leader)
+	*p = CommitProtocol(protocol.Default)
 	if len(b) > 0 {
 		*p, err = ParseCommitProtocol(string(b))
 	}
@@ -152,8 +159,8 @@ const (
 
 // BallotsOption and GammaOption are the storage parameters that say in which ballots a table's rows are written.
 const (
-	BallotsOption = "fast_paxos_ballots"
-	GammaOption   = "fast_paxos_gamma"
+	BallotsOption = protocol.BallotsOption
+	GammaOption   = protocol.GammaOption
 )
 
 var ballotWords = [...]string{FastBallots: "fast", ClassicBallots: "classic", GammaBallots: "gamma", LearnedBallots: "learned"}

@@ -19,7 +19,7 @@ type expected struct {
 
 // expects notes the protocol of a table. While that is being changed, only the ranges know.
 func (b *builder) expects(t *catalog.Table) {
-	if t.Protocol == catalog.CommitProtocol(kv.Leader) || t.Reprotocol {
+	if t.Protocol.Default() || t.Reprotocol {
 		return
 	}
 	for i := range t.Indexes {

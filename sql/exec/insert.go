@@ -566,7 +566,7 @@ func (it *insertIter) resolveConflicts() error {
 			if err := o.w.all.decode(c.primary, v, c.existing); err != nil {
 				return err
 			}
-			if o.w.table.Leaderless() {
+			if o.w.table.Traits().Optimistic {
 				if k, err := c.by.codec.appendKey(nil, c.existing); err == nil && c.entry.Equal(k) {
 					it.r.implies(c.entry, c.primary)
 				}

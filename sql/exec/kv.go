@@ -73,7 +73,7 @@ func (r *run) implies(entry, row keys.Key) {
 // committed only if nobody has referred to them since.
 func (r *run) observe(in *fkIn, events []fkEvent) error {
 	o, ok := r.kv.(observer)
-	if !ok || !in.parent.Leaderless() {
+	if !ok || !in.parent.Traits().Optimistic {
 		return nil
 	}
 	var ks []keys.Key
@@ -90,7 +90,7 @@ func (r *run) observe(in *fkIn, events []fkEvent) error {
 // refresh reads rows of a table freshly, if it is one without leaseholders, before they are read in order to be changed: the entries by which they were found may be later than what
 // an ordinary read sees.
 func (r *run) refresh(t *catalog.Table, ks []keys.Key) error {
-	if o, ok := r.kv.(observer); ok && t.Leaderless() {
+	if o, ok := r.kv.(observer); ok && t.Traits().Nearest {
 		return o.ReadFresh(r.ctx, ks)
 	}
 	return nil

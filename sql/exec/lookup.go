@@ -48,7 +48,7 @@ func (b *builder) indexJoin(n *opt.IndexJoin) (op, error) {
 		return nil, err
 	}
 	scan, byKey := in.(*indexScanOp)
-	o.implies = byKey && scan.points && n.Table.Leaderless() && n.Locking.Strength != kv.NoLock && len(n.Filter) > 0
+	o.implies = byKey && scan.points && n.Table.Traits().Optimistic && n.Locking.Strength != kv.NoLock && len(n.Filter) > 0
 	return o, nil
 }
 

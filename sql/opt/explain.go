@@ -146,18 +146,18 @@ func (x *explainer) describe(n Node) (name string, ds []detail, in []branch) {
 	input := func(n Node) { in = append(in, branch{node: n}) }
 	filter := func(key string, es []scalar.Expr) { add(key, x.conjunction(es)) }
 	reads := func(t *catalog.Table, byKey bool) {
+		where := &t.Protocol.Traits().Reads
 		switch {
-		case t.Protocol == 0:
 		case x.opts.Snapshot:
-			add("read at", "a quorum, at one timestamp")
+			add("read at", where.Snapshot)
 		case x.opts.Present:
-			add("read at", "a majority, as of now")
+			add("read at", where.Present)
 		case x.decides && byKey:
-			add("read at", "the nearest replica, and confirmed if it is not written")
+			add("read at", where.DecidingKey)
 		case x.decides:
-			add("read at", "a majority, as of now")
+			add("read at", where.Deciding)
 		default:
-			add("read at", "the nearest replica")
+			add("read at", where.Plain)
 		}
 	}
 	switch n := n.(type) {

@@ -451,13 +451,13 @@ type predictor struct {
 // current is the distance of rows that a part of the plan reads: where the statement decides by a span of a table without leaseholders, it is that to a majority. Keys it reads at the nearest replica.
 func (x *predictor) current(t *catalog.Table, ix *catalog.Index, spans []IndexSpan, byKey bool) (d Distance) {
 	r := *x.region
-	r.majority = t.Protocol != 0 && !r.Snapshot && (x.decides && !byKey || r.Present)
+	r.majority = t.Protocol.Traits().Nearest && !r.Snapshot && (x.decides && !byKey || r.Present)
 	return r.distanceOf(t, ix, spans)
 }
 
 // confirms notes that the statement reads keys, and may have to confirm them at a majority, or has to if it writes none of them.
 func (x *predictor) confirms(t *catalog.Table, ix *catalog.Index, spans []IndexSpan, sure bool) {
-	if !x.decides || t.Protocol == 0 || x.region.Present {
+	if !x.decides || !t.Protocol.Traits().Nearest || x.region.Present {
 		return
 	}
 	d := x.current(t, ix, spans, false)
@@ -521,7 +521,7 @@ func (t trip) beyond(x trip) trip {
 
 // commit notes a commit in a table without leaseholders.
 func (x *predictor) commit(t *catalog.Table, c trip, masters []string) {
-	if t.Protocol == 0 {
+	if t.Protocol.Traits().Leased {
 		return
 	}
 	i := slices.IndexFunc(x.tables, func(c CommitTrip) bool { return c.Table.ID == t.ID })
@@ -747,7 +747,7 @@ func scanBelow(n Node) *IndexScan {
 // insert is the checks of an INSERT and its writes.
 func (x *predictor) insert(n *InsertNode) (sum trip) {
 	t := n.Stmt.Table
-	if n.Stmt.Conflict != nil || n.Stmt.Upsert && len(t.Indexes) > 1 || t.Protocol != 0 {
+	if n.Stmt.Conflict != nil || n.Stmt.Upsert && len(t.Indexes) > 1 || t.Protocol.Traits().Optimistic {
 		var reads trip // all arbiters are read at once; without leaseholders, all keys of new rows are
 		for i := range t.Indexes {
 			if ix := &t.Indexes[i]; ix.Unique || ix.Primary {

@@ -34,7 +34,7 @@ type lockBuild struct {
 func (o *optimizer) buildLock(r *Lock) (*group, []OrderColumn) {
 	asked, simple := lockedScans(r.Input, true)
 	for _, s := range asked {
-		if s.Table.Leaderless() { // which refuses the locks, whatever it reads
+		if !s.Table.Traits().Locks.Can() { // which refuses the locks, whatever it reads
 			return o.build(r.Input)
 		}
 	}

@@ -258,7 +258,7 @@ func (a *access) fetch(ix *catalog.Index, c constraint, node *IndexScan, have co
 		node.SoftLimit = softLimit(s.req.limit, rows, s.g.rows)
 	}
 	// Conditions that the index can't decide are tested with the row, before its lock is taken.
-	unlocked := lock.Strength != 0 && !t.Leaderless() && len(late) > 0 && a.filtersFirst(&c, max(c.regions, 1))
+	unlocked := lock.Strength != 0 && t.Traits().Locks.Can() && len(late) > 0 && a.filtersFirst(&c, max(c.regions, 1))
 	before := late
 	if lock.Strength != 0 {
 		// The row may have changed before it is locked: everything is tested again.
@@ -267,7 +267,7 @@ func (a *access) fetch(ix *catalog.Index, c constraint, node *IndexScan, have co
 	// A row that comes with its entry is locked as it would be by the join, so nothing may come between the two.
 	direct := lock.Strength == 0 || unlocked || lock.Wait == kv.Block && len(early) == 0 && s.req.limit == 0
 	// (Without leaseholders an entry's replica has no row to give with it.)
-	node.Follow = direct && node.AsOf.IsZero() && node.Table.Protocol == 0 && o.follows(node)
+	node.Follow = direct && node.AsOf.IsZero() && node.Table.Protocol.Traits().Leased && o.follows(node)
 	join := &IndexJoin{Base: Base{Cols: a.cols}, Input: node, Table: t, Ordinals: a.ordinals, KeyCols: keyCols,
 		Filter: o.planExprs(late), Locking: lock, KeepOrder: true}
 	var filtered *IndexJoin

@@ -11,7 +11,7 @@ import (
 
 // Unlocked is the scan of the rows that a mutation of a table changes, if its row may be read without its lock; nil: it may not.
 func Unlocked(t *catalog.Table, in Node) *IndexScan {
-	if t.Locality.Kind != catalog.Global || t.Leaderless() {
+	if t.Locality.Kind != catalog.Global || !t.Traits().Locks.Can() {
 		return nil
 	}
 	for {

@@ -69,7 +69,7 @@ func (c *change) alterTable(s *bind.AlterTable) error {
 			return err
 		}
 	}
-	if err := c.mayChangeLeaderless(t); err != nil {
+	if err := c.mayReadAll(t); err != nil {
 		return err
 	}
 	return mayInfer(t)
@@ -218,7 +218,7 @@ func (c *change) alter(t *catalog.Table, action bind.AlterAction) error {
 				return err
 			}
 		}
-		if a.Protocol != 0 && t.Shared {
+		if !a.Protocol.Traits().Interleaving.Can() && t.Shared {
 			return sqlstate.New(sqlstate.FeatureNotSupported, "table \"%s\" can't have the commit protocol %s", t.Name, a.Protocol).
 				WithDetail("Rows of tables that were interleaved in it may still be among its own.").WithHint("Make a new table and copy the rows by INSERT ... SELECT.")
 		}
@@ -263,7 +263,7 @@ func (c *change) isNew(t *catalog.Table) bool { return c.Catalog.IsNew(t.ID) }
 
 // empty reports whether the transaction sees no row in the table, and there is none. Of a table without leaseholders that can't be known.
 func (c *change) empty(t *catalog.Table) (bool, error) {
-	if t.Leaderless() && !c.isNew(t) {
+	if !t.Traits().StableView.Can() && !c.isNew(t) {
 		return false, nil
 	}
 	span, filter, err := ownRows(t)

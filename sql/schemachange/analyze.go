@@ -50,7 +50,7 @@ func (e *Executor) Analyze(ctx context.Context, t *catalog.Table) error {
 
 // collecting are the options of a transaction that collects statistics of a table at a time. Ranges without leaseholders have no past; their newest rows do.
 func collecting(t *catalog.Table, name string, at clock.Timestamp) txn.TxnOptions {
-	if t.Leaderless() {
+	if !t.Traits().Past.Can() {
 		return txn.TxnOptions{Name: name, Isolation: kv.ReadCommitted, ReadOnly: true}
 	}
 	return txn.TxnOptions{Name: name, AsOf: at}

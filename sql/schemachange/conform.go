@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"meridian/commit/protocol"
 	"meridian/encoding"
 	"meridian/keys"
-	"meridian/kv"
 	"meridian/placement"
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
@@ -159,7 +159,7 @@ func (e *Executor) place(ctx context.Context, r *job.Run) error {
 // bounded reports whether there are nodes where no replica of some row of a table, or of an index of it, may be, or whether its ranges are to have another protocol than
 // those around them. In both cases there is no row before the ranges conform.
 func (c *change) bounded(t *catalog.Table, indexes ...*catalog.Index) bool {
-	return slices.ContainsFunc(c.spans(t, indexes...), func(s region.Span) bool { return s.Zone.Bounded() || s.Zone.Protocol != kv.Leader })
+	return slices.ContainsFunc(c.spans(t, indexes...), func(s region.Span) bool { return s.Zone.Bounded() || s.Zone.Protocol != protocol.Default })
 }
 
 // spans are the configurations of a table as the transaction sees it, or those of some of its indexes.
@@ -304,7 +304,7 @@ func (c *change) reserve(t *catalog.Table) error {
 	left, err := c.conform(c.ctx, spans, func(float64) error { return nil })
 	if err == nil && left > 0 {
 		err = notPlaced("table \"%s\" was not created: %d of its ranges do not get their replicas where the rows may be", t.Name, left)
-		if t.Protocol != 0 {
+		if !t.Protocol.Default() {
 			err = notPlaced("table \"%s\" was not created: %d of its ranges do not get the commit protocol %s", t.Name, left, t.Protocol)
 		}
 	}

@@ -26,7 +26,7 @@ func (c *change) setExternal(db *catalog.Database) error {
 		if t.Kind != catalog.KindTable || t.Temporary() || t.External == on {
 			return nil
 		}
-		if on && t.Leaderless() {
+		if on && !t.Traits().Leased {
 			return c.notExternal(t, db)
 		}
 		c.Catalog.Table(t.ID).External = on

@@ -32,8 +32,8 @@ func (c *change) createIndex(s *bind.CreateIndex) error {
 	if err := c.awaitRewrite(t); err != nil {
 		return err
 	}
-	if t.Leaderless() && !c.isNew(t) {
-		return excluded(t, "CREATE INDEX").WithHint("The rows that are there can't be indexed while others change them. %s", asLeader(t))
+	if !t.Traits().StableView.Can() && !c.isNew(t) {
+		return excluded(t, "CREATE INDEX").WithHint("%s %s", t.Traits().StableView, asLeader(t))
 	}
 	if err := c.regionsFirst(t); err != nil {
 		return err

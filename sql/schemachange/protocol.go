@@ -4,16 +4,16 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
+	"meridian/commit/protocol"
 	"meridian/keys"
-	"meridian/kv"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/catalog/region"
 	"meridian/sql/job"
 	"meridian/sql/sqlstate"
-	"meridian/version"
 )
 
 // The commit protocol of a table is a part of the configuration of its ranges (sql/catalog/region), which stores follow. A new table has no row before its ranges have the
@@ -22,7 +22,7 @@ import (
 //
 //	schemachange.SC11: A change that reads all rows of a table, or adds entries for rows that are there, relies on leaseholders: it sees each row whose writer does not know of the
 //	    change, and orders itself with the others. Ranges of another protocol answer from the nearest replica, which may lack the newest rows. So such changes are refused
-//	    as long as a range of the table may have another protocol: Table.Leaderless counts the ranges that the last change of the protocol has not reached.
+//	    as long as a range of the table may have another protocol: Table.Traits counts the ranges that the last change of the protocol has not reached.
 
 //	schemachange.SC12: A foreign key of a table without leaseholders refers to one whose ranges all have the same protocol (fastpaxos.FP83). The table that is referred to
 //	    is the first to get it, and the last to leave it. A table that refers to itself does not change its protocol: its ranges would do so one after the other.
@@ -35,7 +35,7 @@ type protocolPayload struct{ Table catalog.ID }
 // excluded says that a table's commit protocol excludes something.
 func excluded(t *catalog.Table, what string) *sqlstate.Error {
 	p := t.Protocol
-	if p == 0 {
+	if p.Default() {
 		return sqlstate.New(sqlstate.FeatureNotSupported, "%s is not supported for table \"%s\" while its commit protocol is being changed", what, t.Name)
 	}
 	return sqlstate.New(sqlstate.FeatureNotSupported, "%s is not supported for table \"%s\", whose commit protocol is %s", what, t.Name, p)
@@ -43,7 +43,22 @@ func excluded(t *catalog.Table, what string) *sqlstate.Error {
 
 // asLeader is the end of a hint: how something is possible that the protocol excludes.
 func asLeader(t *catalog.Table) string {
-	return fmt.Sprintf("ALTER TABLE %s SET (%s = 'leader') first, and set it back afterwards.", quoteIdent(t.Name), catalog.ProtocolOption)
+	return fmt.Sprintf("ALTER TABLE %s SET (%s = '%s') first, and set it back afterwards.", quoteIdent(t.Name), catalog.ProtocolOption, protocol.Default)
+}
+
+// oneOf lists numbers.
+func oneOf(ns []int) string {
+	out := ""
+	for i, n := range ns {
+		switch {
+		case i > 0 && i == len(ns)-1:
+			out += " or "
+		case i > 0:
+			out += ", "
+		}
+		out += strconv.Itoa(n)
+	}
+	return out
 }
 
 // fitsProtocol refuses a table, as it will be, of which its commit protocol excludes something.
@@ -53,45 +68,46 @@ func (c *change) fitsProtocol(t *catalog.Table, db *catalog.Database) error {
 			return err
 		}
 	}
-	if t.Protocol == catalog.CommitProtocol(kv.Leader) {
+	if t.Protocol.Default() {
 		return nil
 	}
-	if !c.o.Leases.Active(version.FastPaxos) {
+	traits := t.Protocol.Traits()
+	if !c.o.Leases.Active(traits.Since) {
 		return sqlstate.New(sqlstate.FeatureNotSupported, "there is no commit protocol %s before the upgrade of the cluster is finalized", t.Protocol).
 			WithHint("Finalize it by meridian upgrade finalize, when all nodes have the later binary.")
 	}
-	if db.External() {
+	if db.External() && !traits.Leased {
 		return c.notExternal(t, db)
 	}
 	without := "Leave out " + catalog.ProtocolOption + ", or "
 	for i := range t.Indexes {
 		switch x := &t.Indexes[i]; {
-		case x.Deferrable:
+		case x.Deferrable && !traits.Deferrable.Can():
 			return excluded(t, "a deferrable key").WithHint("%smake the key NOT DEFERRABLE.", without)
-		case x.Unique && x.Implicit > 0 && !t.SkipsUniqueChecks():
+		case x.Unique && x.Implicit > 0 && !t.SkipsUniqueChecks() && !traits.UniqueEverywhere.Can():
 			return excluded(t, "a key that is unique in all regions").
-				WithDetail("Rows of other regions can't be looked for at the commit timestamp.").
+				WithDetail("%s", traits.UniqueEverywhere).
 				WithHint("%sput the region column into the keys of the table (REGIONAL BY ROW AS).", without)
 		}
 	}
-	// The configurations as the leader protocol would have them: what others can't have is left out of theirs.
-	led := *t
-	led.Protocol = 0
-	for _, s := range region.TableSpans(db, &led, c.view.Zones(), c.cluster()) {
+	// The configurations as the default protocol would have them: what others can't have is left out of theirs.
+	plain := *t
+	plain.Protocol = catalog.CommitProtocol(protocol.Default)
+	for _, s := range region.TableSpans(db, &plain, c.view.Zones(), c.cluster()) {
 		z := s.Zone
 		switch n := z.Voters(); {
-		case z.GlobalReads:
+		case z.GlobalReads && !traits.Ahead.Can():
 			return excluded(t, "LOCALITY GLOBAL").
-				WithDetail("Only a leaseholder can close timestamps ahead of the clock.").
+				WithDetail("%s", traits.Ahead).
 				WithHint("%schoose another locality, and no global_reads in the zone configuration.", without)
-		case z.Witnesses() > 0:
+		case z.Witnesses() > 0 && !traits.Witnesses.Can():
 			return excluded(t, "a witness region").
-				WithDetail("A witness votes by the log of a leaseholder, and has no rows.").
+				WithDetail("%s", traits.Witnesses).
 				WithHint("%sALTER DATABASE %s DROP WITNESS REGION.", without, quoteIdent(db.Name))
-		case n < 3 || n%2 == 0:
+		case traits.Voters != nil && !slices.Contains(traits.Voters, n):
 			return sqlstate.New(sqlstate.InvalidParameterValue, "table \"%s\" can't have the commit protocol %s with %d voters", t.Name, t.Protocol, n).
-				WithDetail("Any two fast quorums and a classic one have to share a replica. Of 3 voters a fast quorum has 3, of 5 it has 4, of 7 it has 6.").
-				WithHint("Set num_voters of the zone configuration to 3, 5 or 7.")
+				WithDetail("%s", traits.Quorums).
+				WithHint("Set num_voters of the zone configuration to %s.", oneOf(traits.Voters))
 		}
 	}
 	return nil
@@ -104,7 +120,7 @@ func (c *change) databaseFits(id catalog.ID) error {
 		return nil
 	}
 	return c.Catalog.EachRelation(id, func(t *catalog.Table) error {
-		if now := c.current(t.ID); now != nil && now.Kind == catalog.KindTable && now.Protocol != 0 {
+		if now := c.current(t.ID); now != nil && now.Kind == catalog.KindTable && !now.Protocol.Default() {
 			return c.fitsProtocol(now, d.Database)
 		}
 		return nil
@@ -124,7 +140,7 @@ func (c *change) databasesFit() error {
 
 // mayLink refuses a foreign key from a table without leaseholders to one that may have some (schemachange.SC12).
 func (c *change) mayLink(t *catalog.Table, k *catalog.ForeignKey) error {
-	if t.Protocol == 0 || k.RefTable == t.ID {
+	if t.Protocol.Traits().References.Can() || k.RefTable == t.ID {
 		return nil
 	}
 	ref := c.current(k.RefTable)
@@ -142,16 +158,16 @@ func (c *change) mayLink(t *catalog.Table, k *catalog.ForeignKey) error {
 // mayLeave refuses to change the protocol of a table as long as a foreign key needs it (schemachange.SC12).
 func (c *change) mayLeave(t *catalog.Table, to catalog.CommitProtocol) error {
 	changing := &catalog.Table{Name: t.Name, Protocol: t.Protocol}
-	if to != 0 {
+	if !to.Default() {
 		changing.Protocol = to
 	}
 	for i := range t.Foreign {
 		if k := &t.Foreign[i]; k.RefTable == t.ID {
-			return excluded(changing, fmt.Sprintf("a change of it with foreign key \"%s\" of the table to itself", k.Name)).WithHint("Drop the foreign key, and add it again under the commit protocol leader. Or make another table, and copy the rows.")
+			return excluded(changing, fmt.Sprintf("a change of it with foreign key \"%s\" of the table to itself", k.Name)).WithHint("Drop the foreign key, and add it again under the commit protocol %s. Or make another table, and copy the rows.", protocol.Default)
 		}
 	}
 	for _, in := range c.incoming(t) {
-		if in.table.ID != t.ID && in.table.Leaderless() {
+		if in.table.ID != t.ID && !in.table.Traits().References.Can() {
 			return excluded(in.table, fmt.Sprintf("foreign key \"%s\" to a table of another commit protocol", in.key.Name)).
 				WithHint("Change the protocol of \"%s\" first.", in.table.Name)
 		}
@@ -190,7 +206,7 @@ func (c *change) underProtocol(s *bind.AlterTable) error {
 		return sqlstate.New(sqlstate.FeatureNotSupported, "%s can't be changed together with other actions", catalog.ProtocolOption).
 			WithHint("Use a statement of its own for each.")
 	}
-	if !t.Leaderless() || c.isNew(t) {
+	if t.Traits().StableView.Can() || c.isNew(t) {
 		return nil
 	}
 	refuse := func(what string) error { return excluded(t, what).WithHint("%s", asLeader(t)) }
@@ -230,13 +246,13 @@ func fitsBallots(t *catalog.Table) error {
 	ballots, _ := t.BallotPolicy()
 	switch {
 	case t.Ballots == catalog.UnsaidBallots && t.Gamma == 0:
-	case t.Protocol != catalog.CommitProtocol(kv.FastPaxos):
+	case !t.Protocol.Traits().Ballots:
 		option := catalog.BallotsOption
 		if t.Ballots == catalog.UnsaidBallots {
 			option = catalog.GammaOption
 		}
 		return sqlstate.New(sqlstate.InvalidObjectDefinition, "%s means nothing to table \"%s\", whose commit protocol is %s", option, t.Name, t.Protocol).
-			WithHint("Set %s = '%s' in the same statement, or leave out %s.", catalog.ProtocolOption, kv.FastPaxos, option)
+			WithHint("Set %s = '%s' in the same statement, or leave out %s.", catalog.ProtocolOption, protocol.WithBallots, option)
 	case t.Gamma != 0 && !ballots.Counts():
 		return sqlstate.New(sqlstate.InvalidParameterValue, "%s means nothing to table \"%s\", whose %s are '%s'", catalog.GammaOption, t.Name, catalog.BallotsOption, ballots).
 			WithHint("Set %s = '%s' or '%s', or leave out %s; RESET (%[4]s) removes it from a table.", catalog.BallotsOption, catalog.GammaBallots, catalog.LearnedBallots, catalog.GammaOption)
@@ -244,9 +260,9 @@ func fitsBallots(t *catalog.Table) error {
 	return nil
 }
 
-// mayChangeLeaderless refuses what the actions of a statement have made of a table without leaseholders, if that reads rows (schemachange.SC11) or is excluded.
-func (c *change) mayChangeLeaderless(t *catalog.Table) error {
-	if !t.Leaderless() || t.Kind != catalog.KindTable {
+// mayReadAll refuses what the actions of a statement have made of a table without leaseholders, if that reads rows (schemachange.SC11) or is excluded.
+func (c *change) mayReadAll(t *catalog.Table) error {
+	if t.Traits().StableView.Can() || t.Kind != catalog.KindTable {
 		return nil
 	}
 	d := c.Catalog.Descriptor(t.Database)
@@ -264,8 +280,8 @@ func (c *change) mayChangeLeaderless(t *catalog.Table) error {
 
 // setProtocol is ALTER TABLE ... SET (commit_protocol = ...), and RESET.
 func (c *change) setProtocol(t *catalog.Table, to catalog.CommitProtocol) error {
-	if to != 0 && (t.Kind != catalog.KindTable || t.Materialized || t.Temporary()) {
-		return excluded(&catalog.Table{Name: t.Name, Protocol: to}, described(t)).WithHint("Only ordinary tables have another commit protocol than leader.")
+	if !to.Default() && (t.Kind != catalog.KindTable || t.Materialized || t.Temporary()) {
+		return excluded(&catalog.Table{Name: t.Name, Protocol: to}, described(t)).WithHint("Only ordinary tables have another commit protocol than %s.", protocol.Default)
 	}
 	if t.Protocol == to && !t.Reprotocol {
 		return nil
@@ -290,9 +306,9 @@ func (c *change) setProtocol(t *catalog.Table, to catalog.CommitProtocol) error 
 	if err := c.fitsProtocol(&next, d.Database); err != nil {
 		return err
 	}
-	if to != catalog.CommitProtocol(kv.FastPaxos) && (t.Ballots != catalog.UnsaidBallots || t.Gamma != 0) {
+	if !to.Traits().Ballots && (t.Ballots != catalog.UnsaidBallots || t.Gamma != 0) {
 		t.Ballots, t.Gamma = catalog.UnsaidBallots, 0
-		c.noticef(sqlstate.SuccessfulCompletion, "%s and %s of table \"%s\" are reset, because they belong to the commit protocol %s", catalog.BallotsOption, catalog.GammaOption, t.Name, kv.FastPaxos)
+		c.noticef(sqlstate.SuccessfulCompletion, "%s and %s of table \"%s\" are reset, because they belong to the commit protocol %s", catalog.BallotsOption, catalog.GammaOption, t.Name, protocol.WithBallots)
 	}
 	if t.Protocol = to; c.isNew(t) {
 		return c.reserve(t)

@@ -174,7 +174,7 @@ func (o *Options) noRows(ctx context.Context, tx exec.KV, view *lease.View, db *
 			if col.Type.WithEnum(enum) == nil {
 				continue
 			}
-			if t.Leaderless() {
+			if !t.Traits().StableView.Can() {
 				return excluded(t, "the removal of a region that rows may have").WithHint("%s", asLeader(t))
 			}
 			row, err := o.rowOf(ctx, tx, view, t, col, enum.Values[i])

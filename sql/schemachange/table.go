@@ -226,7 +226,7 @@ func (c *change) link(t *catalog.Table, k *catalog.ForeignKey) error {
 	if ref == nil {
 		return sqlstate.New(sqlstate.UndefinedTable, "relation with OID %d does not exist", k.RefTable)
 	}
-	if ref.Leaderless() && !c.isNew(t) {
+	if !ref.Traits().StableView.Can() && !c.isNew(t) {
 		return excluded(ref, "a foreign key that refers to it from rows that are there").WithHint("%s", asLeader(ref))
 	}
 	r := catalog.Reference{Table: t.ID, Constraint: k.ID}
@@ -540,7 +540,7 @@ func (c *change) truncate(s *bind.Truncate) error {
 		if err := c.must(t.ID, catalog.Truncate); err != nil {
 			return err
 		}
-		if now := c.current(t.ID); now != nil && now.Leaderless() {
+		if now := c.current(t.ID); now != nil && !now.Traits().StableView.Can() {
 			return excluded(now, "TRUNCATE").WithHint("DELETE removes the rows, some hundred in each transaction. Or %s", asLeader(now))
 		}
 		for _, r := range t.ReferencedBy {

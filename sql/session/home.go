@@ -164,13 +164,13 @@ func (a *asked) add(ctx context.Context, span keys.Span) error {
 	}
 	var away []string
 	var wide bool
-	if stay != nil && t.Protocol == 0 {
+	if stay != nil && t.Protocol.Traits().Leased {
 		away, wide = stay.Away(span, a.use)
 	} else if away, wide, err = a.measured(ctx, t); err != nil {
 		return err
 	}
 	if wide {
-		a.wide, a.leaderless = t.Name, t.Protocol != 0
+		a.wide, a.leaderless = t.Name, !t.Protocol.Traits().Leased
 	}
 	for _, r := range away {
 		if !slices.Contains(a.away, r) {

@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 
+	"meridian/commit/protocol"
 	"meridian/kv"
 	"meridian/sql/bind"
 	"meridian/sql/catalog"
@@ -18,28 +19,20 @@ import (
 
 // underProtocol refuses what the commit protocols of a query's tables exclude.
 func (s *Session) underProtocol(q *bind.Query) error {
-	var t *catalog.Table
-	others := false
+	weak, others := false, false
 	for i := range q.Access {
-		switch x := q.Access[i].Table; {
-		case x == nil || x.Kind != catalog.KindTable:
-		case x.Protocol != 0:
-			t = x
-		case !x.Temporary():
-			others = true
+		x := q.Access[i].Table
+		if x == nil || x.Kind != catalog.KindTable {
+			continue
 		}
+		p := x.Protocol.Traits()
+		if err := s.excludes(q, x, p); err != nil {
+			return err
+		}
+		weak, others = weak || !p.Levels, others || p.Levels && !x.Temporary()
 	}
-	if t == nil {
+	if !weak {
 		return nil
-	}
-	table := fmt.Sprintf("table \"%s\", whose commit protocol is %s", t.Name, t.Protocol)
-	switch {
-	case q.Locking != "":
-		return sqlstate.New(sqlstate.FeatureNotSupported, "%s is not supported for %s", q.Locking, table).
-			WithHint("An UPDATE or DELETE commits only if its rows are still as they were read; no lock is needed for that.")
-	case s.bound != nil || bounded(q) || s.tx != nil && s.tx.Historical() && s.tx.Negotiated():
-		return sqlstate.New(sqlstate.FeatureNotSupported, "reads of bounded staleness are not supported for %s", table).
-			WithHint("Use AS OF SYSTEM TIME with a timestamp. Or leave it out: the nearest replica serves reads of the present, at READ COMMITTED.")
 	}
 	m := s.state.Modes()
 	if m.Isolation == kv.ReadCommitted || m.Declared || q.AsOf != nil || s.tx != nil && s.tx.Historical() {
@@ -51,6 +44,18 @@ func (s *Session) underProtocol(q *bind.Query) error {
 		s.tx.SetIsolation(kv.ReadCommitted)
 	}
 	s.leaderless = true
+	return nil
+}
+
+// excludes refuses what the commit protocol of one of a query's tables excludes.
+func (s *Session) excludes(q *bind.Query, t *catalog.Table, p *protocol.Traits) error {
+	table := func() string { return fmt.Sprintf("table \"%s\", whose commit protocol is %s", t.Name, t.Protocol) }
+	switch {
+	case q.Locking != "" && !p.Locks.Can():
+		return sqlstate.New(sqlstate.FeatureNotSupported, "%s is not supported for %s", q.Locking, table()).WithHint("%s", p.Locks)
+	case !p.Staleness.Can() && (s.bound != nil || bounded(q) || s.tx != nil && s.tx.Historical() && s.tx.Negotiated()):
+		return sqlstate.New(sqlstate.FeatureNotSupported, "reads of bounded staleness are not supported for %s", table()).WithHint("%s", p.Staleness)
+	}
 	return nil
 }
 

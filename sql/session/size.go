@@ -112,7 +112,7 @@ func (e *environment) spanSize(ctx context.Context, t *catalog.Table, span keys.
 	}
 	// The count reads at a fixed timestamp, and so never has to run again.
 	o := txn.TxnOptions{Name: "size", ReadOnly: true, LockTimeout: countedWait, AsOf: e.s.srv.Clock.Now()}
-	if t.Leaderless() { // its ranges have no past
+	if !t.Traits().Past.Can() {
 		o.AsOf, o.Isolation = clock.Timestamp{}, kv.ReadCommitted
 	}
 	tx := e.s.srv.DB.Begin(o)

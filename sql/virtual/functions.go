@@ -631,7 +631,7 @@ func options(t *catalog.Table) string {
 
 // protocolOptions are the names and values of the storage parameters that say how a table's writes are committed.
 func protocolOptions(t *catalog.Table) (out [][2]string) {
-	if t.Protocol != 0 {
+	if !t.Protocol.Default() {
 		out = append(out, [2]string{catalog.ProtocolOption, t.Protocol.String()})
 	}
 	if t.Ballots != catalog.UnsaidBallots {

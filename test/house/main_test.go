@@ -39,7 +39,7 @@ func TestCounts(t *testing.T) {
 		{h.largest(), 0, 2},
 		{h.methods(), 0, 1},
 		{h.climbing(), 1, 3}, // a and b use each other, and b uses c
-		{h.named(), 1, 0},
+		{h.naming(), 1, 0},
 	} {
 		if x.c.n != x.n || x.c.of != x.of {
 			t.Errorf("%s: %d of %d, want %d of %d: %q", x.c.name, x.c.n, x.c.of, x.n, x.of, x.c.worst)
@@ -52,5 +52,16 @@ func TestCounts(t *testing.T) {
 	}
 	if c := h.twice(); c.n == 0 || !strings.Contains(strings.Join(c.worst, "\n"), "q/q.go:4  r/r.go:4") {
 		t.Errorf("%s: %d, %q", c.name, c.n, c.worst)
+	}
+}
+
+// TestProtocolsAreNamedInTheirRooms: other code asks for traits (commit/protocol), and never for a protocol.
+func TestProtocolsAreNamedInTheirRooms(t *testing.T) {
+	h, err := read("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := h.naming(); c.n > 0 {
+		t.Errorf("%d %s: %q", c.n, c.name, c.worst)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"meridian/commit"
 	"meridian/commit/leader"
 	"meridian/commit/leader/leadertest"
+	"meridian/commit/protocol"
 	"meridian/commit/register"
 	"meridian/host"
 	"meridian/keys"
@@ -120,7 +121,7 @@ func New(o Options) (*Cluster, error) {
 		}
 		options := &leader.Options{Host: h, Clock: ck, Engine: c.engine, Sender: router, Metrics: &r.metrics}
 		if len(o.Registers) > 0 {
-			r.router, r.finishers = router, commit.Finishers{kv.Leader: commit.Intents(router), register.Protocol: c.client(router, h, ck, node)}
+			r.router, r.finishers = router, commit.Finishers{protocol.Default: commit.Intents(router), register.Protocol: c.client(router, h, ck, node)}
 			options.Finishers = r.finishers
 		}
 		r.p = leader.New(options, r, nil)

@@ -7,6 +7,7 @@ import (
 
 	"meridian/clock"
 	"meridian/commit"
+	"meridian/commit/protocol"
 	"meridian/commit/register"
 	"meridian/host"
 	"meridian/keys"
@@ -68,7 +69,7 @@ func (c *Cluster) serve(ctx context.Context, at *rng, node kv.NodeID, b *kv.Batc
 			return nil, &kv.ProtocolError{Range: d.ID, Protocol: d.Protocol, Desc: d.Clone()}
 		}
 	}
-	if b.Protocol != kv.Leader {
+	if !protocol.Leased(b.Protocol) {
 		return c.acceptors[place{d.ID, node}].serve(b)
 	}
 	if home := d.Replicas[0]; node != home.Node {
@@ -117,7 +118,7 @@ func (c *Cluster) Become(ctx context.Context, i int, to kv.Protocol) error {
 	switch {
 	case d.Protocol == to:
 		return nil
-	case to == kv.Leader:
+	case protocol.Leased(to):
 		f := &rangeserver.Folding{Desc: d, Generation: d.Generation, Base: c.engine, Sender: r.router, Now: r.clock.Now(), Write: func(rows []replica.Row) error { return c.fold(r, rows) }, Durable: func() error { return nil }}
 		for _, at := range d.Replicas[:2] {
 			x := c.acceptors[place{d.ID, at.Node}]
@@ -207,7 +208,7 @@ func (r *rng) Generation() (g replica.Generation) {
 func (c *Cluster) Clean() error {
 	left := map[string]int{}
 	for at, x := range c.acceptors {
-		if c.ranges[at.rng-1].Desc().Protocol == kv.Leader {
+		if protocol.Leased(c.ranges[at.rng-1].Desc().Protocol) {
 			continue
 		}
 		x.mu.Lock()

@@ -171,7 +171,7 @@ func (t *Txn) Registers() (registers, exact bool) {
 			continue
 		}
 		if base, now := e.base.Table, e.now.Table; base != nil {
-			if base.Frozen != catalog.ExcludeNone || base.External != now.External || base.Leaderless() || now.Leaderless() {
+			if base.Frozen != catalog.ExcludeNone || base.External != now.External || !base.Traits().StableView.Can() || !now.Traits().StableView.Can() {
 				return false, false
 			}
 			exact = exact || base.External

@@ -528,7 +528,7 @@ func (t *Txn) PrivateSpan(k keys.Key) (keys.Span, bool) {
 		return keys.Span{}, false
 	}
 	e, ok := t.edits[catalog.ID(table)]
-	if !ok || e.now.Table == nil || e.now.Table.Dropped || e.now.Table.Leaderless() || e.now.Table.Index(catalog.IndexID(index)) == nil {
+	if !ok || e.now.Table == nil || e.now.Table.Dropped || !e.now.Table.Traits().Loads.Can() || e.now.Table.Index(catalog.IndexID(index)) == nil {
 		return keys.Span{}, false
 	}
 	if _, own := t.own[ownIndex{catalog.ID(table), catalog.IndexID(index)}]; e.base != nil && !own {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"meridian/commit/protocol"
 	"meridian/encoding"
 	"meridian/keys"
 	"meridian/kv"
@@ -120,16 +121,15 @@ type builder struct {
 // zone is a configuration of keys of a table.
 func (b *builder) zone(c *catalog.ZoneConfig) placement.Zone {
 	z := Zone(c, b.cluster)
-	if z.Protocol = b.protocol; z.Protocol != kv.Leader {
-		z.GlobalReads = false // only a leaseholder can close a timestamp ahead
-	}
+	z.Protocol = b.protocol
+	z.GlobalReads = z.GlobalReads && protocol.Of(z.Protocol).Ahead.Can()
 	return z
 }
 
-// protocol is the commit protocol that the ranges of a table are to have. Those of a dropped one go back to the leader's, under which its data is removed.
-func protocol(t *catalog.Table) kv.Protocol {
+// protocolOf is the commit protocol that the ranges of a table are to have. Those of a dropped one go back to the leader's, under which its data is removed.
+func protocolOf(t *catalog.Table) kv.Protocol {
 	if t.Dropped && !t.Reserved {
-		return kv.Leader
+		return protocol.Default
 	}
 	return kv.Protocol(t.Protocol)
 }
@@ -155,12 +155,12 @@ func (b *builder) table(db *catalog.Database, t *catalog.Table) {
 	}
 	table := around(t)
 	// Keys of the table that no index has, or has any more, are the leader's. Among them is the one by which the table is locked (lease.L6).
-	own := protocol(t)
-	b.protocol = kv.Leader
+	own := protocolOf(t)
+	b.protocol = protocol.Default
 	b.begin(keys.TableKey(t.ID), b.zone(table))
 	for _, x := range byID(t) {
 		if b.protocol = own; t.Index(x.ID) == nil {
-			b.protocol = kv.Leader
+			b.protocol = protocol.Default
 		}
 		if x.Placed == nil {
 			b.index(db, t, x, table)
@@ -169,12 +169,12 @@ func (b *builder) table(db *catalog.Database, t *catalog.Table) {
 			other.Locality, other.RegionColumn = x.Placed.Locality, x.Placed.Column
 			b.index(db, &other, x, around(&other))
 		}
-		if own != kv.Leader {
-			b.protocol = kv.Leader
+		if own != protocol.Default {
+			b.protocol = protocol.Default
 			b.begin(keys.IndexSpan(t.ID, x.ID).End, b.zone(table))
 		}
 	}
-	if b.protocol = kv.Leader; own != kv.Leader {
+	if b.protocol = protocol.Default; own != protocol.Default {
 		b.begin(keys.TableSpan(t.ID).End, b.cluster)
 	}
 }

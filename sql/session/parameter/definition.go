@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"meridian/commit/protocol"
 )
 
 // ServerVersion is the PostgreSQL release whose behaviour is followed; drivers and psql choose their queries by it.
@@ -28,8 +30,8 @@ const ClientCheck = "client_connection_check_interval"
 
 // MaxStaleness and ReadAfter say how old what a session reads may be, where the nearest replica serves it.
 const (
-	MaxStaleness = "fast_paxos_max_staleness"
-	ReadAfter    = "fast_paxos_read_after"
+	MaxStaleness = protocol.MaxStaleness
+	ReadAfter    = protocol.ReadAfter
 )
 
 // The categories of pg_settings.
@@ -108,9 +110,9 @@ var All = []Definition{
 	{Name: "external_consistency", Default: "off", Domain: boolean, Category: aboutStatements, About: "Transactions are externally consistent; those that use a database that says so are in any case."},
 	{Name: "extra_float_digits", Default: "1", Domain: integer(-15, 3), Category: aboutFormats, About: "Digits of floating-point numbers: above zero as many as identify them."},
 	{Name: MaxStaleness, Default: "1s", Domain: durationTo(1000), Category: aboutStatements,
-		About: "How old rows of tables with the commit protocol fast_paxos may be that the default level reads at the nearest replica; 0: they are read at a majority."},
+		About: protocol.About(MaxStaleness)},
 	{Name: ReadAfter, Domain: readToken, Category: aboutStatements,
-		About: "A value of cluster_logical_timestamp() of another session: reads see all that had committed by then, also of tables with the commit protocol fast_paxos."},
+		About: protocol.About(ReadAfter)},
 	{Name: "force_parallel_mode", Default: "off", Domain: orSwitch("off", "on", "regress"), Category: "Developer Options", About: noEffect},
 	{Name: "from_collapse_limit", Default: "8", Domain: integer(1, math.MaxInt32), Category: "Query Tuning / Other Planner Options", About: noEffect},
 	{Name: "geqo", Default: "on", Domain: boolean, Category: "Query Tuning / Genetic Query Optimizer", About: noEffect},
