@@ -34,50 +34,30 @@ type Coordinator interface {
 	// protocol's Witness confirms it until the transaction has ended. *kv.WriteTooOldError and *kv.TxnRetryError say that they are not, and
 	// never will be, and which later timestamp helps. After any other error the transaction asks the Witness.
 	Write(ctx context.Context, t *kv.Txn, writes []transaction.Write) error
-	// Restarted says that another attempt begins: earlier reads don't count any more. fresh says that it has another identity, and none of
-	// the locks.
-	Restarted(fresh bool)
-}
-
-// Decider is a Coordinator whose protocol decides transactions by itself: without a record, and without heartbeats.
-type Decider interface {
-	// Decide commits the writes of a transaction all of whose writes are in ranges of this protocol, and returns the commit timestamp, which is not after deadline
-	// unless that is zero. *kv.WriteTooOldError, *kv.TxnRetryError, *kv.ConditionFailedError, *kv.ProtocolError and *DeadlineError say that it has not committed, and never will;
-	// *kv.AmbiguousError, that it is not known.
+	// Decide commits the writes of a transaction all of whose writes are in ranges of this protocol, without a record and without heartbeats, and returns the commit timestamp, which is
+	// not after deadline unless that is zero. It is called of protocols with protocol.Traits.Decides. *kv.WriteTooOldError, *kv.TxnRetryError, *kv.ConditionFailedError, *kv.ProtocolError
+	// and *DeadlineError say that it has not committed, and never will; *kv.AmbiguousError, that it is not known.
 	Decide(ctx context.Context, t *kv.Txn, writes []transaction.Write, deadline clock.Timestamp) (clock.Timestamp, error)
-}
 
-// Committer is a Coordinator that is told at once, before the client is, that a transaction has committed whose writes it has made durable at a timestamp: this gateway's
-// next transactions read them, though the protocol's replicas are told later (Finisher.Resolve).
-type Committer interface {
-	Committed(at clock.Timestamp)
-}
-
-// Validator is a Coordinator whose protocol gives levels of isolation above READ COMMITTED. It refreshes by itself what it has read when the transaction's read timestamp has moved since, at the next read, and
-// before it writes at the commit timestamp of a serializable transaction. At other times the transaction asks for it.
-type Validator interface {
-	// Reads reports whether anything was read.
+	// HasRead reports whether this attempt of the transaction has read a row, of which the protocol then compares what was read with what a write replaces (txn.MP6).
+	HasRead(k keys.Key) bool
+	// Confirm has the keys that were read with ReadOptions.Current since the last call, and are not written, have the values that were read, as of now. *kv.TxnRetryError: one of
+	// them has not; a later read sees at least what has committed by now. Written keys need not be confirmed: a write is refused if it replaces another state than was read (HasRead).
+	Confirm(ctx context.Context, t *kv.Txn, written func(keys.Key) bool) error
+	// Reads reports whether there are reads that have to hold at the transaction's timestamp, which is so above READ COMMITTED. The Coordinator refreshes them by itself when that has
+	// moved since, at the next read, and before it writes at the commit timestamp of a serializable transaction. At other times the transaction asks for it: Hold.
 	Reads() bool
 	// Hold has what the transaction has read hold up to a timestamp. *kv.TxnRetryError: it does not.
 	Hold(ctx context.Context, t *kv.Txn, at clock.Timestamp) error
-}
 
-// Confirmer is a Coordinator whose plain reads may be of an earlier state than what had committed when they began.
-type Confirmer interface {
-	// Confirm has the keys that were read with ReadOptions.Current since the last call, and are not written, have the values that were read, as of now. *kv.TxnRetryError: one of
-	// them has not; a later read sees at least what has committed by now. Written keys need not be confirmed: a write is refused if it replaces another state than was read (Reader).
-	Confirm(ctx context.Context, t *kv.Txn, written func(keys.Key) bool) error
-}
-
-// Closer is a Coordinator that is told when its transaction has ended at this gateway, however it has.
-type Closer interface {
+	// Restarted says that another attempt begins: earlier reads don't count any more. fresh says that it has another identity, and none of
+	// the locks.
+	Restarted(fresh bool)
+	// Committed tells, before the client is told, that a transaction has committed whose writes were made durable at a timestamp: this gateway's
+	// next transactions read them, though the protocol's replicas are told later (Finisher.Resolve).
+	Committed(at clock.Timestamp)
+	// Ended tells that the transaction has ended at this gateway, however it has.
 	Ended()
-}
-
-// Reader is a Coordinator that compares what was read of a row with what it replaces, when the row is written (txn.MP6).
-type Reader interface {
-	// HasRead reports whether this attempt of the transaction has read a row.
-	HasRead(k keys.Key) bool
 }
 
 // ReadOptions say how keys are read.
@@ -95,7 +75,7 @@ type ReadOptions struct {
 	Check bool
 	// Fresh reads what had committed when the read began, wherever; a plain read may be of a replica that has not heard of it. The leader protocol always reads so.
 	Fresh bool
-	// Current says that a statement which changes rows decides by what is read (Txn.ReadCurrent): the Coordinator may read an earlier state, if it confirms it later (Confirmer).
+	// Current says that a statement which changes rows decides by what is read (Txn.ReadCurrent): the Coordinator may read an earlier state, if it confirms it later (Confirm).
 	Current bool
 	// Repeats says that other statements of the transaction may follow: a transaction that reads at one timestamp had better choose it such that none of their reads has to move it.
 	Repeats bool

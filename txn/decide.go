@@ -5,17 +5,18 @@ import (
 	"errors"
 
 	"meridian/clock"
+	"meridian/commit/protocol"
 	"meridian/commit/transaction"
 	"meridian/kv"
 )
 
-// A transaction all of whose writes are in ranges of one protocol that decides by itself (Decider) has no record. Nothing of it is in ranges of the leader protocol, so no staging
+// A transaction all of whose writes are in ranges of one protocol that decides by itself (protocol.Traits.Decides) has no record. Nothing of it is in ranges of the leader protocol, so no staging
 // record has to say which writes belong together: the protocol does (MDCC §3.2.3).
 //
 //	txn.MP5 (I2, I3): A protocol decides alone only about a transaction that has no lock, no provisional write and no read to be validated in the leader's ranges.
 
 // decider is the Coordinator that can decide the transaction, nil if none can.
-func (t *Txn) decider() Decider {
+func (t *Txn) decider() Coordinator {
 	if !t.elsewhere() || t.core.Trigger() != nil || !t.core.BufferEmpty() || t.core.Sent() || t.core.HoldsLocks() || t.leader.HasHeld() ||
 		len(t.flights) > 0 || t.leader.MustRefresh() {
 		return nil
@@ -26,8 +27,10 @@ func (t *Txn) decider() Decider {
 			return nil
 		}
 	}
-	d, _ := t.coordinator(p).(Decider)
-	return d
+	if !protocol.Of(p).Decides {
+		return nil
+	}
+	return t.coordinator(p)
 }
 
 // decide commits by the protocol of all writes, if that can. It reports whether the commit has ended.

@@ -54,7 +54,7 @@ func (o *others) stays(k keys.Key, p kv.Protocol) {
 		if c.protocol == p {
 			continue
 		}
-		if r, ok := c.Coordinator.(Reader); ok && r.HasRead(k) {
+		if c.HasRead(k) {
 			o.moved = true
 		}
 	}
@@ -408,9 +408,7 @@ func (t *Txn) redivide() error {
 // committed tells the Coordinators.
 func (o *others) committed(at clock.Timestamp) {
 	for i := range o.coordinators {
-		if c, ok := o.coordinators[i].Coordinator.(Committer); ok {
-			c.Committed(at)
-		}
+		o.coordinators[i].Committed(at)
 	}
 }
 
@@ -420,8 +418,6 @@ func (o *others) ended() {
 		return
 	}
 	for i := range o.coordinators {
-		if c, ok := o.coordinators[i].Coordinator.(Closer); ok {
-			c.Ended()
-		}
+		o.coordinators[i].Ended()
 	}
 }

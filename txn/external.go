@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"meridian/clock"
-	"meridian/commit/leader/coordinator"
 	"meridian/keys"
 	"meridian/kv"
 )
@@ -62,14 +61,7 @@ func (t *Txn) holdPast(ctx context.Context) error {
 	if !t.External() || t.external.whole || t.core.Historical() {
 		return nil
 	}
-	a := t.leader.MoveTo(t.db.o.Clock.TrueTime().Latest)
-	if a.Verdict == coordinator.Fail {
-		return a.Err
-	}
-	if a.Refresh == nil {
-		return nil
-	}
-	return t.refresh(ctx, a.Refresh)
+	return (*leaderRanges)(t).Hold(ctx, t.core.Snapshot(), t.db.o.Clock.TrueTime().Latest)
 }
 
 // External reports whether BeExternal was called.

@@ -67,6 +67,16 @@ func (a *aloneCoordinator) Write(_ context.Context, t *kv.Txn, _ []transaction.W
 
 func (a *aloneCoordinator) Restarted(bool) {}
 
+func (a *aloneCoordinator) HasRead(keys.Key) bool { return false }
+
+func (a *aloneCoordinator) Confirm(context.Context, *kv.Txn, func(keys.Key) bool) error { return nil }
+
+func (a *aloneCoordinator) Reads() bool { return false }
+
+func (a *aloneCoordinator) Hold(context.Context, *kv.Txn, clock.Timestamp) error { return nil }
+
+func (a *aloneCoordinator) Committed(clock.Timestamp) {}
+
 func (a *aloneCoordinator) Decide(_ context.Context, t *kv.Txn, writes []transaction.Write, _ clock.Timestamp) (clock.Timestamp, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

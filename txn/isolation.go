@@ -96,11 +96,7 @@ func (t *Txn) Confirm(ctx context.Context) error {
 	}
 	defer func() { t.others.implied = nil }()
 	for i := range t.others.coordinators {
-		c, ok := t.others.coordinators[i].Coordinator.(Confirmer)
-		if !ok {
-			continue
-		}
-		err := c.Confirm(ctx, t.asks(), func(k keys.Key) bool {
+		err := t.others.coordinators[i].Confirm(ctx, t.asks(), func(k keys.Key) bool {
 			_, mine := t.core.BufferedNewest(k)
 			if row, ok := t.others.implied[string(k)]; ok && !mine {
 				_, mine = t.core.BufferedNewest(row)

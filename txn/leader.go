@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"meridian/admission"
+	"meridian/clock"
 	"meridian/commit/leader/coordinator"
 	"meridian/commit/protocol"
 	"meridian/commit/transaction"
@@ -21,6 +22,38 @@ var _ Coordinator = (*leaderRanges)(nil)
 
 // Restarted implements Coordinator.
 func (l *leaderRanges) Restarted(fresh bool) { l.leader.Restarted(fresh) }
+
+// Reads implements Coordinator.
+func (l *leaderRanges) Reads() bool { return l.leader.MustRefresh() }
+
+// Hold implements Coordinator: what was read is refreshed, unless it holds by then already.
+func (l *leaderRanges) Hold(ctx context.Context, _ *kv.Txn, at clock.Timestamp) error {
+	a := l.leader.MoveTo(at)
+	if a.Verdict == coordinator.Fail {
+		return a.Err
+	}
+	if a.Refresh == nil {
+		return nil
+	}
+	return (*Txn)(l).refresh(ctx, a.Refresh)
+}
+
+// Decide implements Coordinator. It is not called: a transaction with writes in leaders' ranges has a record.
+func (l *leaderRanges) Decide(context.Context, *kv.Txn, []transaction.Write, clock.Timestamp) (clock.Timestamp, error) {
+	return clock.Timestamp{}, &UnsupportedError{Protocol: protocol.Default, What: "commits without a record"}
+}
+
+// HasRead implements Coordinator: a write is not compared with what was read. Reads are refreshed instead.
+func (l *leaderRanges) HasRead(keys.Key) bool { return false }
+
+// Confirm implements Coordinator: a leaseholder has what has committed.
+func (l *leaderRanges) Confirm(context.Context, *kv.Txn, func(keys.Key) bool) error { return nil }
+
+// Committed implements Coordinator: a leaseholder has the writes.
+func (l *leaderRanges) Committed(clock.Timestamp) {}
+
+// Ended implements Coordinator. What the leader has to do at the end of a transaction is the transaction's own (finish).
+func (l *leaderRanges) Ended() {}
 
 // send sends one batch to its ranges, and moves the timestamp and repeats it for as long as that helps. prepare
 // puts the transaction into the batch.

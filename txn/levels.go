@@ -11,7 +11,7 @@ import (
 	"meridian/kv"
 )
 
-// Isolation over ranges of several protocols, for those that give levels above READ COMMITTED in their ranges (Validator).
+// Isolation over ranges of several protocols, for those that give levels above READ COMMITTED in their ranges (Coordinator.Hold).
 //
 //	txn.MP8 (I3): All reads of a transaction above READ COMMITTED are of one timestamp, in ranges of all such protocols. When it moves, because a version in
 //	    any of them may have been written before the transaction began, what was read in all of them is refreshed: the leader's when it moves, the others' at the next read there, and before the commit.
@@ -58,8 +58,7 @@ func (t *Txn) holdElsewhere(ctx context.Context) error {
 	t.others.until = clock.Timestamp{}
 	for i := range t.others.coordinators {
 		c := &t.others.coordinators[i]
-		v, ok := c.Coordinator.(Validator)
-		if !ok || !v.Reads() {
+		if !c.Reads() {
 			continue
 		}
 		x := t.asks()
@@ -68,7 +67,7 @@ func (t *Txn) holdElsewhere(ctx context.Context) error {
 			at = t.db.o.Clock.Now().Forward(x.WriteTimestamp)
 			t.others.until = at
 		}
-		if err := v.Hold(ctx, x, at); err != nil {
+		if err := c.Hold(ctx, x, at); err != nil {
 			return t.failedElsewhere(err)
 		}
 	}

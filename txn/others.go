@@ -37,7 +37,7 @@ import (
 //
 // Isolation: a transaction is atomic over all its ranges. Its reads and writes in the leader's ranges are as its level of isolation says. A
 // read in another range has the other protocol's guarantee for a single key: it is not part of the snapshot, and is not refreshed when the
-// timestamp moves, unless the protocol gives levels above READ COMMITTED (Validator), and the client has declared one.
+// timestamp moves, unless the protocol gives levels above READ COMMITTED (Coordinator.Hold), and the client has declared one.
 
 // others is the state of a transaction that has met a range of another protocol.
 type others struct {

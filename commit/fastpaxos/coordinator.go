@@ -47,10 +47,7 @@ type coordinator struct {
 func (c *Client) Begin() txn.Coordinator { return &coordinator{c: c, seen: map[string]Row{}} }
 
 var (
-	_ txn.Decider   = (*coordinator)(nil)
-	_ txn.Committer = (*coordinator)(nil)
-	_ txn.Closer    = (*coordinator)(nil)
-	_ txn.Confirmer = (*coordinator)(nil)
+	_ txn.Coordinator = (*coordinator)(nil)
 )
 
 // readable refuses what reads can't give.
@@ -124,7 +121,7 @@ func (x *coordinator) see(w *Row) {
 	}
 }
 
-// HasRead implements txn.Reader.
+// HasRead implements txn.Coordinator.
 func (x *coordinator) HasRead(k keys.Key) bool {
 	_, ok := x.seen[string(k)]
 	return ok
@@ -458,7 +455,7 @@ func (x *coordinator) options(ctx context.Context, t *kv.Txn, writes []transacti
 	return options, ks, nil
 }
 
-// Decide implements txn.Decider (fastpaxos.FP25).
+// Decide implements txn.Coordinator (fastpaxos.FP25).
 func (x *coordinator) Decide(ctx context.Context, t *kv.Txn, writes []transaction.Write, deadline clock.Timestamp) (clock.Timestamp, error) {
 	var before []Option
 	for n := 0; ; n++ {
@@ -693,7 +690,7 @@ func (x *coordinator) Write(ctx context.Context, t *kv.Txn, writes []transaction
 	return err
 }
 
-// Committed implements txn.Committer (fastpaxos.FP22).
+// Committed implements txn.Coordinator (fastpaxos.FP22).
 func (x *coordinator) Committed(at clock.Timestamp) {
 	c := x.c
 	c.mu.Lock()

@@ -47,7 +47,7 @@ func (x *coordinator) confirmLater(w *Row) {
 	x.unconfirmed[k] = unconfirmed{w.Value, !seen}
 }
 
-// Confirm implements txn.Confirmer (fastpaxos.FP84).
+// Confirm implements txn.Coordinator (fastpaxos.FP84).
 func (x *coordinator) Confirm(ctx context.Context, t *kv.Txn, written func(keys.Key) bool) error {
 	of := x.unconfirmed
 	if len(of) == 0 {

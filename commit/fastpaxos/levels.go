@@ -169,7 +169,7 @@ func (x *coordinator) moved(ctx context.Context, t *kv.Txn) error {
 	return x.Hold(ctx, t, t.ReadTimestamp)
 }
 
-// Hold implements txn.Validator.
+// Hold implements txn.Coordinator.
 func (x *coordinator) Hold(ctx context.Context, t *kv.Txn, at clock.Timestamp) error {
 	if !ofSnapshot(t) {
 		return nil
@@ -183,7 +183,7 @@ func (x *coordinator) Hold(ctx context.Context, t *kv.Txn, at clock.Timestamp) e
 	return nil
 }
 
-// Reads implements txn.Validator.
+// Reads implements txn.Coordinator.
 func (x *coordinator) Reads() bool { return len(x.spans) > 0 }
 
 // validate has what a serializable transaction has read hold at its commit timestamp, before anything of it is proposed (fastpaxos.FP63). Of a row that an option replaces the option says so by itself.

@@ -261,7 +261,7 @@ func (x *coordinator) wrote(k keys.Key, at clock.Timestamp) {
 	}
 }
 
-// Ended implements txn.Closer.
+// Ended implements txn.Coordinator.
 func (x *coordinator) Ended() {
 	for _, t := range x.turns {
 		x.c.pass(t)

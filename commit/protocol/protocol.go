@@ -31,6 +31,8 @@ type Traits struct {
 
 	// Optimistic says that a transaction commits only if the rows that it writes are as it has read them, so that it takes no locks before.
 	Optimistic bool
+	// Decides says that a transaction all of whose writes are the protocol's has no record: the protocol decides it (txn.Coordinator.Decide).
+	Decides bool
 	// Nearest says that the reads of a table are answered by the nearest replica, which may lack the newest rows; Reads says which are not.
 	Nearest bool
 	Reads   Reads

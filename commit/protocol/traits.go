@@ -10,6 +10,7 @@ var fastPaxos = Traits{
 	Optional:   true,
 	Since:      version.FastPaxos,
 	Optimistic: true,
+	Decides:    true,
 	Nearest:    true,
 	Reads: Reads{
 		Plain:       "the nearest replica",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"meridian/clock"
 	"meridian/commit/transaction"
 	"meridian/keys"
 	"meridian/kv"
@@ -62,5 +63,30 @@ func (x coordinator) Write(ctx context.Context, t *kv.Txn, writes []transaction.
 	return nil
 }
 
-// Restarted implements txn.Coordinator: nothing is remembered.
+// Decide implements txn.Coordinator. It is not called: a transaction has a record.
+func (x coordinator) Decide(context.Context, *kv.Txn, []transaction.Write, clock.Timestamp) (clock.Timestamp, error) {
+	return clock.Timestamp{}, &txn.UnsupportedError{Protocol: Protocol, What: "commits without a record"}
+}
+
+// A read is of what has committed, and nothing is remembered of it: there is no level above READ COMMITTED.
+
+// HasRead implements txn.Coordinator.
+func (x coordinator) HasRead(keys.Key) bool { return false }
+
+// Confirm implements txn.Coordinator.
+func (x coordinator) Confirm(context.Context, *kv.Txn, func(keys.Key) bool) error { return nil }
+
+// Reads implements txn.Coordinator.
+func (x coordinator) Reads() bool { return false }
+
+// Hold implements txn.Coordinator.
+func (x coordinator) Hold(context.Context, *kv.Txn, clock.Timestamp) error { return nil }
+
+// Restarted implements txn.Coordinator.
 func (x coordinator) Restarted(bool) {}
+
+// Committed implements txn.Coordinator: reads ask a majority, which has the writes.
+func (x coordinator) Committed(clock.Timestamp) {}
+
+// Ended implements txn.Coordinator.
+func (x coordinator) Ended() {}
