@@ -28,7 +28,42 @@ func (t *Txn) CommitWithTrigger(ctx context.Context, trigger *kv.CommitTrigger) 
 	return t.commit(ctx, trigger)
 }
 
+// commit goes through its phases, in each of which every protocol that the transaction has met takes part:
+//
+//	ready        what the statements have left open is settled
+//	commitReads  a transaction without writes: what it has read holds, and nothing else happens
+//	divide       writes are divided by the protocols of their ranges, and reads of other protocols hold
+//	decide       a protocol that has all writes commits them by itself
+//	start        one phase, or a record
+//	drive        batch after batch, until all has been acknowledged
+//	publish      the outcome is told, and waited for
 func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
+	if err := t.ready(ctx); err != nil {
+		return err
+	}
+	if trigger == nil && t.core.ReadOnly() {
+		return t.commitReads(ctx)
+	}
+	t.startExternal()
+	t.core.SetTrigger(trigger)
+	if err := t.divide(ctx); err != nil {
+		return err
+	}
+	if decided, err := t.decide(ctx); decided || err != nil {
+		return err
+	}
+	if err := t.noteElsewhere(); err != nil {
+		return err
+	}
+	one := t.start()
+	if err := t.drive(ctx, &one); err != nil {
+		return err
+	}
+	return t.publish(ctx, one)
+}
+
+// ready settles what the statements have left open.
+func (t *Txn) ready(ctx context.Context) error {
 	if err := t.usable(); err != nil {
 		return err
 	}
@@ -40,39 +75,41 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 			return err
 		}
 	}
+	return t.Settle(ctx) // txn.LD4
+}
+
+// commitReads commits a transaction without writes.
+func (t *Txn) commitReads(ctx context.Context) error {
 	db := t.db
-	if err := t.Settle(ctx); err != nil {
-		return err // txn.LD4
+	if err := t.holdElsewhere(ctx); err != nil {
+		return err
 	}
-	if trigger == nil && t.core.ReadOnly() {
-		if err := t.holdElsewhere(ctx); err != nil {
+	if t.leader.HasHeld() {
+		b := t.leader.CheckHeld(db.o.Clock.Now())
+		_, err := db.o.Sender.Send(ctx, b)
+		if err = t.leader.HeldChecked(b, err); err != nil {
 			return err
 		}
-		if t.leader.HasHeld() {
-			b := t.leader.CheckHeld(db.o.Clock.Now())
-			_, err := db.o.Sender.Send(ctx, b)
-			if err = t.leader.HeldChecked(b, err); err != nil {
-				return err
-			}
-		}
-		if err := t.holdPast(ctx); err != nil {
-			return err
-		}
-		if t.validity != nil && !t.validity.Valid(t.core.Txn().ReadTimestamp) {
-			return t.core.Fail(transaction.DeadlinePassed, nil, false)
-		}
-		later := t.core.CommitReadOnly(t.beat.record())
-		t.finish(committed)
-		t.dropLoads(true)
-		db.cleanup(later)
-		db.metrics.ReadOnlyCommits.Add(1)
-		if t.external.whole {
-			return t.answerable() // leader.P28 has waited for what it has seen
-		}
-		return t.commitWait(ctx, t.core.Txn().ReadTimestamp)
 	}
-	t.startExternal()
-	t.core.SetTrigger(trigger)
+	if err := t.holdPast(ctx); err != nil {
+		return err
+	}
+	if t.validity != nil && !t.validity.Valid(t.core.Txn().ReadTimestamp) {
+		return t.core.Fail(transaction.DeadlinePassed, nil, false)
+	}
+	later := t.core.CommitReadOnly(t.beat.record())
+	t.finish(committed)
+	t.dropLoads(true)
+	db.cleanup(later)
+	db.metrics.ReadOnlyCommits.Add(1)
+	if t.external.whole {
+		return t.answerable() // leader.P28 has waited for what it has seen
+	}
+	return t.commitWait(ctx, t.core.Txn().ReadTimestamp)
+}
+
+// divide gives the writes to the protocols of their ranges, and has reads of other protocols than the default one hold.
+func (t *Txn) divide(ctx context.Context) error {
 	if err := t.locateWrites(ctx); err != nil {
 		return err
 	}
@@ -83,13 +120,12 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 		return err
 	}
 	t.core.SetDeadline(t.boundElsewhere(t.core.Deadline()))
-	if decided, err := t.decide(ctx); decided || err != nil {
-		return err
-	}
-	if err := t.noteElsewhere(); err != nil {
-		return err
-	}
-	one := false
+	return nil
+}
+
+// start begins the commit. It reports whether that may be in one phase.
+func (t *Txn) start() (one bool) {
+	db := t.db
 	if db.o.Ranges != nil && t.core.MayCommitInOnePhase() && db.o.Ranges.OneRange(t.core.WriteBounds()) {
 		// A record at the present anchor would be left behind. No heartbeat makes one from here on.
 		db.beats.remove(&t.beat)
@@ -107,65 +143,70 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 	}
 	t.leader.StartCommit(one, len(t.flights) > 0, t.elsewhere(), now)
 	t.beat.want = !one
+	return one
+}
+
+// drive sends the commit's batches until all writes have been acknowledged. A range that has got another protocol meanwhile takes the commit out of its one phase.
+func (t *Txn) drive(ctx context.Context, one *bool) error {
 	for {
 		if err := t.align(ctx); err != nil {
-			if err = t.concluded(ctx, err); err != nil {
-				return err
-			}
-			break // txn.TX17
+			return t.concluded(ctx, err) // txn.TX17
 		}
 		if t.deadline != nil || t.holder != nil {
 			// A long commit outlives the lease's term, which is renewed meanwhile.
 			t.core.SetDeadline(t.boundElsewhere(t.latest(ctx)))
 		}
 		b, err := t.leader.CommitNext()
-		if err != nil {
+		if err != nil || b == nil {
 			return err
 		}
-		if b == nil {
-			break
-		}
-		switch b.Requests[0].(type) {
-		case *kv.RefreshRequest, *kv.RefreshRangeRequest:
-			db.metrics.Refreshes.Add(1)
-		}
-		b.Trace, b.LockTimeout = t.trace, t.o.LockTimeout
-		t.beat.want = t.beat.want || t.core.Sent()
-		t.heartbeat()
-		wait, again, err := t.beginElsewhere(ctx, b)
-		if err != nil {
-			return t.undecided(err)
-		}
-		if again {
-			continue
-		}
-		r, err := t.dispatch(ctx, b)
-		if r != nil && t.trace {
-			t.note(r.Served)
-		}
-		var others error
-		if wait != nil {
-			others = wait()
-		}
-		if t.handOver(err) {
-			one = false
-			if err := t.handedOver(b, err); err != nil {
-				return t.undecided(err)
-			}
-			continue
-		}
-		if err = t.leader.CommitAnswered(r, err, t.failedAt(err)); err != nil {
-			if err = t.concluded(ctx, err); err != nil {
-				return err
-			}
-			break // txn.TX17
-		}
-		if others != nil {
-			if err := t.refusedElsewhere(others); err != nil {
-				return t.undecided(err)
-			}
+		ended, err := t.step(ctx, b, one)
+		if ended || err != nil {
+			return err
 		}
 	}
+}
+
+// step sends one of the commit's batches, along with the writes of other protocols.
+func (t *Txn) step(ctx context.Context, b *kv.Batch, one *bool) (ended bool, err error) {
+	switch b.Requests[0].(type) {
+	case *kv.RefreshRequest, *kv.RefreshRangeRequest:
+		t.db.metrics.Refreshes.Add(1)
+	}
+	b.Trace, b.LockTimeout = t.trace, t.o.LockTimeout
+	t.beat.want = t.beat.want || t.core.Sent()
+	t.heartbeat()
+	wait, again, err := t.beginElsewhere(ctx, b)
+	if err != nil {
+		return false, t.undecided(err)
+	}
+	if again {
+		return false, nil
+	}
+	r, err := t.dispatch(ctx, b)
+	if r != nil && t.trace {
+		t.note(r.Served)
+	}
+	var others error
+	if wait != nil {
+		others = wait()
+	}
+	if t.handOver(err) {
+		*one = false
+		return false, t.undecided(t.handedOver(b, err))
+	}
+	if err = t.leader.CommitAnswered(r, err, t.failedAt(err)); err != nil {
+		return true, t.concluded(ctx, err) // txn.TX17
+	}
+	if others != nil {
+		return false, t.undecided(t.refusedElsewhere(others))
+	}
+	return false, nil
+}
+
+// publish tells the outcome of a transaction that has committed, and waits until its timestamp is past everywhere.
+func (t *Txn) publish(ctx context.Context, one bool) error {
+	db := t.db
 	if landed := t.recall(); landed != nil {
 		landed(ctx) // others have found all of them, and made the commit explicit (txn.PW5)
 	}
