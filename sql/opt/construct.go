@@ -11,9 +11,11 @@ func (o *optimizer) newProject(in *group, items []ProjectItem, pass []ColumnID) 
 	if len(items) == 0 {
 		return in
 	}
-	items = foldItems(items)
+	if o.may(FoldConstants) {
+		items = foldItems(items)
+	}
 	in, items = o.hoistItems(in, items)
-	if below, ok := in.expr().(*Project); ok {
+	if below, ok := in.expr().(*Project); ok && o.may(MergeProjections) {
 		if m, ok := o.mergeProjects(below, items, pass); ok {
 			return m
 		}
@@ -109,7 +111,10 @@ func (o *optimizer) newJoin(kind JoinKind, l, r *group, on []scalar.Expr) *group
 	if kind == RightJoin && !r.outer.intersects(&l.cols) {
 		kind, l, r = LeftJoin, r, l
 	}
-	on, never := foldConditions(on)
+	never := false
+	if o.may(FoldConstants) {
+		on, never = foldConditions(on)
+	}
 	if never {
 		on = []scalar.Expr{falseExpr()}
 		switch kind {
@@ -128,8 +133,12 @@ func (o *optimizer) newJoin(kind JoinKind, l, r *group, on []scalar.Expr) *group
 		}
 	}
 	if len(on) > 0 && !never {
-		l, r, on = o.pushOn(kind, l, r, on)
-		l, r = o.inferConstants(kind, l, r, on)
+		if o.may(PushJoinConditions) {
+			l, r, on = o.pushOn(kind, l, r, on)
+		}
+		if o.may(InferConstants) {
+			l, r = o.inferConstants(kind, l, r, on)
+		}
 	}
 	if kind == InnerJoin && anySubquery(on) {
 		var plain, sub []scalar.Expr
@@ -142,12 +151,12 @@ func (o *optimizer) newJoin(kind JoinKind, l, r *group, on []scalar.Expr) *group
 		}
 		return o.filtered(o.newJoin(kind, l, r, plain), sub)
 	}
-	if r.outer.intersects(&l.cols) {
+	if r.outer.intersects(&l.cols) && o.may(Unnest) {
 		if g := o.unnest(kind, l, r, on); g != nil {
 			return g
 		}
 	}
-	if len(on) > 0 && !never {
+	if len(on) > 0 && !never && o.may(JoinKeys) {
 		l, r, on = o.columnKeys(kind, l, r, on)
 	}
 	return o.newGroup(&Join{Kind: kind, Left: l, Right: r, On: on})
@@ -187,7 +196,7 @@ func (o *optimizer) newGroupBy(g *GroupBy) *group {
 // newDistinct drops a DISTINCT over rows that are distinct anyway.
 func (o *optimizer) newDistinct(d *Distinct) *group {
 	in := child(d.Input)
-	if !o.env.Naive && o.depsOf(in).determines(setOf(d.On)) {
+	if !o.env.Naive && o.may(RemoveDistinct) && o.depsOf(in).determines(setOf(d.On)) {
 		return in
 	}
 	return o.newGroup(d)

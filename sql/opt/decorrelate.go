@@ -20,9 +20,11 @@ func (o *optimizer) subqueryConditions(in *group, filter []scalar.Expr) *group {
 			rest = append(rest, e)
 			continue
 		}
-		if g, ok := o.existential(in, e); ok {
-			in = g
-			continue
+		if o.may(SubqueriesToJoins) {
+			if g, ok := o.existential(in, e); ok {
+				in = g
+				continue
+			}
 		}
 		if g, n, ok := o.hoistScalars(in, e); ok {
 			in = g
@@ -174,6 +176,9 @@ func (o *optimizer) existsInput(g *group) *group {
 // hoistScalars joins the correlated scalar subqueries of an expression to a group and puts their columns in their
 // place. Only those that are evaluated in any case are hoisted, and only if they have one row at most.
 func (o *optimizer) hoistScalars(in *group, e scalar.Expr) (*group, scalar.Expr, bool) {
+	if !o.may(HoistScalars) {
+		return in, e, false
+	}
 	hoisted := false
 	out := scalar.RewriteTop(e, func(x scalar.Expr) scalar.Expr {
 		switch q := x.(type) {
@@ -273,7 +278,7 @@ func (o *optimizer) unnest(kind JoinKind, l, r *group, on []scalar.Expr) *group 
 	if r.volatile || l.volatile {
 		return nil
 	}
-	if kind == LeftJoin || kind == InnerJoin {
+	if (kind == LeftJoin || kind == InnerJoin) && o.may(UnnestAggregates) {
 		if g := o.unnestAggregate(l, r, on); g != nil {
 			return g
 		}

@@ -26,6 +26,8 @@
 //	marks.go             queries that are parts of expressions become left joins: a mark, a list or a value
 //	prune.go             unused columns are not computed
 //
+// Each rule has a name (rules.go), and can be switched off: what it makes better is then not made, and the rows are the same.
+//
 // There is no separate operator for a query that reads columns of an enclosing one: such a query is any group with
 // outer columns, and a join whose right side reads columns of the left is an apply.
 //
@@ -62,7 +64,7 @@
 // # Promises
 //
 //	opt.O1: A plan returns the rows that the query as written returns, whatever the statistics. opttest checks it for random queries, with
-//	    plans chosen at random.
+//	    plans chosen at random, and rules switched off at random.
 //	opt.O2: A volatile expression is evaluated where, and as often as, it was written. Other conditions move freely, so a condition that
 //	    fails may or may not be evaluated, as in PostgreSQL.
 //	opt.O3: Optimize is pure: it reads no clock and draws no random numbers, so equal queries, catalogues and statistics give equal

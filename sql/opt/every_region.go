@@ -51,14 +51,14 @@ func regionConst(t *types.T, v types.EnumValue) scalar.Expr {
 
 // withRegions finds the spans of an index under a conjunction and the condition that everyRegion adds to it.
 func (o *optimizer) withRegions(s *Scan, cols *colSet, ix *catalog.Index, filter []scalar.Expr) constraint {
-	if home := derivedRegion(s, cols, ix, filter); home != nil && !o.env.Naive {
+	if home := derivedRegion(s, cols, ix, filter); home != nil && !o.env.Naive && o.may(DerivedRegion) {
 		c := o.constrain(s, cols, ix, append(filter[:len(filter):len(filter)], home))
 		own := func(e scalar.Expr) bool { return e == home }
 		c.used, c.filter = slices.DeleteFunc(c.used, own), slices.DeleteFunc(slices.Clone(c.filter), own)
 		return c
 	}
 	every := everyRegion(s, cols, ix, filter)
-	if every == nil || o.env.Naive {
+	if every == nil || o.env.Naive || !o.may(EveryRegion) {
 		c := o.constrain(s, cols, ix, filter)
 		if !o.env.Naive {
 			c.regions = givenRegions(s, cols, ix, filter, &c)

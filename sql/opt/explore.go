@@ -12,7 +12,9 @@ func (o *optimizer) explore(g *group) {
 		// The whole tree of joins is explored at once, after its relations.
 		o.exploreLeaves(child(j.Left))
 		o.exploreLeaves(child(j.Right))
-		o.reorder(g)
+		if o.may(ReorderJoins) {
+			o.reorder(g)
+		}
 		o.joinAlternatives(g)
 		return
 	}
@@ -25,9 +27,13 @@ func (o *optimizer) explore(g *group) {
 	}
 	switch r := g.expr().(type) {
 	case *orderedGroup:
-		o.minMaxByOrder(g, r)
+		if o.may(MinMaxByOrder) {
+			o.minMaxByOrder(g, r)
+		}
 	case *Select:
-		o.splitDisjunction(g, r)
+		if o.may(SplitDisjunction) {
+			o.splitDisjunction(g, r)
+		}
 	case *Join:
 		o.joinAlternatives(g)
 	}
@@ -47,12 +53,12 @@ func (o *optimizer) exploreLeaves(g *group) {
 
 // joinAlternatives are rules about one join.
 func (o *optimizer) joinAlternatives(g *group) {
-	for i := 0; i < len(g.exprs); i++ {
+	for i := 0; i < len(g.exprs) && o.may(SemiToInner); i++ {
 		if j, ok := g.exprs[i].(*Join); ok && j.Kind == SemiJoin {
 			o.semiToInner(g, j)
 		}
 	}
-	if j, ok := g.expr().(*Join); ok {
+	if j, ok := g.expr().(*Join); ok && o.may(JoinToApply) {
 		o.joinToApply(g, j)
 	}
 }

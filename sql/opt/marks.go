@@ -18,7 +18,7 @@ type markContext struct {
 
 // hoistMarks joins a group with the correlated queries in an expression, and puts columns in their place.
 func (o *optimizer) hoistMarks(in *group, e scalar.Expr, c markContext) (*group, scalar.Expr, bool) {
-	if in.volatile || !hasSubquery(e) {
+	if in.volatile || !hasSubquery(e) || !o.may(Marks) {
 		return in, e, false
 	}
 	switch x := e.(type) {

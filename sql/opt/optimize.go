@@ -28,6 +28,8 @@ type Env struct {
 	// Room, if set, is called with the memory that the memo and the plan occupy. It fails if that is too much, or if the
 	// statement was cancelled.
 	Room func(bytes int64) error
+	// Off are rules that are not applied.
+	Off Rules
 	// Naive plans the query as it is written, for comparison in tests: full scans, no rewriting, nested loops.
 	Naive bool
 	// Perturb, if set, changes costs at will, so that tests run plans that would never be chosen.

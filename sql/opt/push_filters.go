@@ -10,9 +10,11 @@ func (o *optimizer) newSelect(in *group, filter []scalar.Expr) *group {
 	if o.env.Naive {
 		return o.newGroup(&Select{Input: in, Filter: filter})
 	}
-	filter, never := foldConditions(filter)
-	if never {
-		return o.noRows(in)
+	if o.may(FoldConstants) {
+		var never bool
+		if filter, never = foldConditions(filter); never {
+			return o.noRows(in)
+		}
 	}
 	if len(filter) == 0 {
 		return in
@@ -20,6 +22,13 @@ func (o *optimizer) newSelect(in *group, filter []scalar.Expr) *group {
 	switch r := in.expr().(type) {
 	case *Select:
 		return o.newSelect(child(r.Input), appendConditions(r.Filter, filter))
+	case *lockRows: // conditions are tested before rows are locked
+		return o.selectLocked(in, r, filter)
+	}
+	if !o.may(PushFilters) {
+		return o.filtered(in, filter)
+	}
+	switch r := in.expr().(type) {
 	case *Project:
 		return o.selectProject(in, r, filter)
 	case *Join:
@@ -67,8 +76,6 @@ func (o *optimizer) newSelect(in *group, filter []scalar.Expr) *group {
 		return o.filtered(o.newGroup(&n), up)
 	case *SetOp:
 		return o.selectSetOp(in, r, filter)
-	case *lockRows:
-		return o.selectLocked(in, r, filter)
 	case *orderedWith:
 		n := *r
 		n.Main = o.newSelect(child(r.Main), filter)
@@ -83,8 +90,10 @@ func (o *optimizer) filtered(in *group, filter []scalar.Expr) *group {
 		return in
 	}
 	if !o.env.Naive {
-		if g := o.anyOfArray(in, filter); g != nil {
-			return g
+		if o.may(AnyArray) {
+			if g := o.anyOfArray(in, filter); g != nil {
+				return g
+			}
 		}
 		if anySubquery(filter) {
 			return o.subqueryConditions(in, filter)

@@ -65,3 +65,45 @@ func TestExplainExecute(t *testing.T) {
 		}
 	})
 }
+
+// TestDisabledRules: a session that switches optimizer rules off gets plans without them, also of statements that it has run before; other sessions don't.
+func TestDisabledRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := sessiontest.New(t, 1)
+		defer c.Stop()
+		a, b := c.Nodes[0].Open(t, "root"), c.Nodes[0].Open(t, "root")
+		defer a.Close()
+		defer b.Close()
+		a.Must("create table t (id int primary key, v int); insert into t select i, i from generate_series(1, 9) i")
+		a.Must("prepare p as select max(id) from t")
+		const q, first, all = "explain (costs off) execute p", "limit", "FULL SCAN"
+		plan := func(s *sessiontest.Conn, want string) {
+			t.Helper()
+			if got := s.Must("explain (costs off) select max(id) from t"); strings.Contains(got, first) != (want == first) {
+				t.Errorf("got %s, want one with %s", got, want)
+			}
+			if got := s.Must("select max(id) from t"); got != "max\n9\nSELECT 1" {
+				t.Error(got)
+			}
+		}
+		plan(a, first)
+		a.Must("set disabled_optimizer_rules = 'Min_Max_by_order, marks'")
+		plan(a, all)
+		plan(b, first)
+		if got := a.Must(q); strings.Contains(got, first) {
+			t.Errorf("the prepared statement keeps its plan: %s", got)
+		}
+		if got := a.Must("show disabled_optimizer_rules"); got != "disabled_optimizer_rules\nmarks, min_max_by_order\nSHOW" {
+			t.Error(got)
+		}
+		for _, text := range []string{"set disabled_optimizer_rules = 'nothing'", "set disabled_optimizer_rules = 'marks; unnest'"} {
+			if out, err := a.Exec(text); !sessiontest.ErrIs(err, "22023") {
+				t.Errorf("%s: %s, %v", text, out, err)
+			}
+		}
+		a.Must("set disabled_optimizer_rules = 'all'")
+		plan(a, all)
+		a.Must("reset disabled_optimizer_rules")
+		plan(a, first)
+	})
+}

@@ -25,7 +25,7 @@ func (s *Session) reuse(p *plan.Plan) (*plan.Plan, error) {
 	if p == nil || s.moved(p) {
 		return nil, nil
 	}
-	if p.Access != s.srv.Catalog.AccessGeneration() || p.Role != s.role() || p.Local != s.temp.local.Generation() || p.Plain != s.plain() || p.Home != s.staysHome() {
+	if p.Access != s.srv.Catalog.AccessGeneration() || p.Role != s.role() || p.Local != s.temp.local.Generation() || p.Plain != s.plain() || p.Home != s.staysHome() || p.Off != s.frequent().off {
 		return nil, nil // the privileges must be checked again, the names looked up, or the setting has changed
 	}
 	s.ensureTxn()
@@ -58,7 +58,7 @@ func (s *Session) planFor(ctx context.Context, stmt *parse.Statement, params []*
 	if needsNoTxn(stmt) {
 		return &plan.Plan{Stmt: stmt, Bound: stmt.Node}, nil
 	}
-	key := plan.Key{Text: stmt.Text(), Database: s.client.Database, User: s.role(), Path: s.frequent().path, Params: plan.TypeKey(params), Plain: s.plain(), Home: s.staysHome()}
+	key := plan.Key{Text: stmt.Text(), Database: s.client.Database, User: s.role(), Path: s.frequent().path, Params: plan.TypeKey(params), Plain: s.plain(), Home: s.staysHome(), Off: s.frequent().off}
 	if !s.catalogChanged() {
 		if p, err := s.reuse(s.temp.cache(s.srv.plans).Get(key)); p != nil || err != nil {
 			return p, err
@@ -101,7 +101,7 @@ func (s *Session) makePlan(ctx context.Context, stmt *parse.Statement, params []
 	for _, r := range stmt.Reduced {
 		s.out.Notice(&sqlstate.Error{Code: sqlstate.InvalidParameterValue, Message: r.Type + " precision reduced to maximum allowed, 6", Position: r.Pos})
 	}
-	p := &plan.Plan{Stmt: stmt, Role: s.role(), Local: s.temp.local.Generation(), Plain: s.plain(), Home: s.staysHome()}
+	p := &plan.Plan{Stmt: stmt, Role: s.role(), Local: s.temp.local.Generation(), Plain: s.plain(), Home: s.staysHome(), Off: s.frequent().off}
 	if !s.catalogChanged() {
 		p.Access = s.srv.Catalog.AccessGeneration() // read before the first privilege is checked
 	}
@@ -156,6 +156,7 @@ func (s *Session) compile(ctx context.Context, p *plan.Plan, q *bind.Query, r *p
 		Room:          r.Take,
 		GatewayRegion: s.gatewayRegion(),
 		Home:          s.staysHome(),
+		Off:           s.frequent().off,
 		Region:        s.noteDistances(p),
 		Statistics: func(id catalog.ID) *catalog.Statistics {
 			st, err := view.Statistics(ctx, id)

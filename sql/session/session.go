@@ -20,6 +20,7 @@ import (
 	"meridian/sql/catalog"
 	"meridian/sql/charset"
 	"meridian/sql/exec"
+	"meridian/sql/opt"
 	"meridian/sql/parse"
 	"meridian/sql/scalar"
 	"meridian/sql/session/txnstate"
@@ -221,6 +222,7 @@ type frequent struct {
 	statementTimeout, lockTimeout, idle, idleInTxn time.Duration
 	modes                                          txnstate.Modes
 	followers, plain, home, external               bool
+	off                                            opt.Rules
 	replay                                         replay.Limits
 }
 
@@ -237,6 +239,7 @@ func (s *settings) frequent() *frequent {
 			plain:     s.setting("locality_optimized_partitioned_index_scan") == "off",
 			home:      s.setting(enforceHome) == "on",
 			external:  s.setting(catalog.ExternalConsistency) == "on",
+			off:       parameter.Rules(s.setting(parameter.DisabledRules)),
 			replay:    replay.Limits{Statements: s.limit("transaction_replay_statements"), Bytes: s.limit("transaction_replay_size"), Shown: s.setting("transaction_replay_size")},
 		}
 	}
@@ -490,7 +493,7 @@ func (s *Session) cachedPlan(text string) (*plan.Plan, error) {
 	if s.state.Failed() || s.catalogChanged() {
 		return nil, nil
 	}
-	p := s.temp.cache(s.srv.plans).Get(plan.Key{Text: text, Database: s.client.Database, User: s.role(), Path: s.frequent().path, Plain: s.plain(), Home: s.staysHome()})
+	p := s.temp.cache(s.srv.plans).Get(plan.Key{Text: text, Database: s.client.Database, User: s.role(), Path: s.frequent().path, Plain: s.plain(), Home: s.staysHome(), Off: s.frequent().off})
 	if p != nil && len(p.Params) > 0 {
 		return nil, nil // the plan of a prepared statement
 	}

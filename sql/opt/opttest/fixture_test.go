@@ -39,6 +39,7 @@ type db struct {
 	naive    bool
 	perturb  func(float64) float64
 	joins    int
+	off      opt.Rules
 	params   []types.Datum
 	read     int   // keys that statements looked at
 	found    int   // values that GetFound has found
@@ -146,7 +147,7 @@ func (d *db) bind(sql string, params ...*types.T) (bind.Statement, error) {
 }
 
 func (d *db) env() opt.Env {
-	return opt.Env{Registry: d.registry, Naive: d.naive, Region: d.region(), Perturb: d.perturb, JoinPairs: d.joins, GatewayRegion: d.gateway,
+	return opt.Env{Registry: d.registry, Naive: d.naive, Region: d.region(), Perturb: d.perturb, JoinPairs: d.joins, Off: d.off, GatewayRegion: d.gateway,
 		Statistics: func(id catalog.ID) *catalog.Statistics { return d.stats[id] }}
 }
 

@@ -27,7 +27,10 @@ import (
 //	                   an index that is not named, the rows are near
 //	plan [costs]       the plan of a query; latency adds its wide-area rounds
 //	query              its rows, after checking that a naive plan has the same
+//
+// Each rule that can be switched off changes one of the plans.
 func TestPlans(t *testing.T) {
+	var changes opt.Rules
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		d := newDB(t)
 		datadriven.RunTest(t, path, func(t *testing.T, td *datadriven.TestData) string {
@@ -115,7 +118,24 @@ func TestPlans(t *testing.T) {
 						head += fmt.Sprintf("commit of %s: %s%d rounds, %.0f ms\n", c.Table.Name, policy, c.Rounds, c.Micros/1000)
 					}
 				}
-				return head + strings.Join(opt.Explain(p, opt.ExplainOptions{Costs: td.HasArg("costs"), Verbose: td.HasArg("verbose")}), "\n") + "\n"
+				shown := explained(p, td)
+				without := func(off opt.Rules) string {
+					d.off = off
+					defer func() { d.off = 0 }()
+					p, err := d.plan(td.Input)
+					if err != nil {
+						t.Errorf("without %s: %v", off, err)
+						return ""
+					}
+					return explained(p, td)
+				}
+				for r := opt.Rule(0); opt.AllRules.Has(r); r++ {
+					// Marks serve where other rules for subqueries are off.
+					if without(opt.Of(r)) != shown || without(opt.Of(opt.Marks, r)) != without(opt.Of(opt.Marks)) {
+						changes |= opt.Of(r)
+					}
+				}
+				return head + shown
 			case "query":
 				return compare(d, td.Input, td.HasArg("ordered"))
 			}
@@ -123,6 +143,13 @@ func TestPlans(t *testing.T) {
 			return ""
 		})
 	})
+	if none := opt.AllRules &^ changes; none != 0 && !t.Failed() {
+		t.Errorf("no plan depends on the rules %s", none)
+	}
+}
+
+func explained(p *opt.Plan, td *datadriven.TestData) string {
+	return strings.Join(opt.Explain(p, opt.ExplainOptions{Costs: td.HasArg("costs"), Verbose: td.HasArg("verbose")}), "\n") + "\n"
 }
 
 // results runs a query optimized or not.

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"math/bits"
 	"math/rand"
 	"slices"
 	"sort"
@@ -30,13 +31,19 @@ func TestRandomQueries(t *testing.T) {
 		for i := range perData {
 			g := &generator{rng: rng}
 			sql, ordered := g.query()
-			d.perturb, d.joins = nil, []int{0, 0, 1, 4, 12}[rng.Intn(5)]
+			d.perturb, d.joins, d.off = nil, []int{0, 0, 1, 4, 12}[rng.Intn(5)], 0
+			if i%4 == 1 { // without some of the rules, one of them, or any
+				d.off = opt.Rules(rng.Uint64()) & opt.AllRules
+				if rng.Intn(2) == 0 {
+					d.off = opt.Of(opt.Rule(rng.Intn(bits.OnesCount64(uint64(opt.AllRules)))))
+				}
+			}
 			if i%3 > 0 { // with a random plan
 				d.perturb = func(c float64) float64 { return c * rng.ExpFloat64() * 10 }
 			}
 			got := compare(d, sql, ordered)
 			if strings.HasPrefix(got, "DIFFERENT") || strings.HasPrefix(got, "error: XX000") || strings.Contains(got, "internal error") || strings.Contains(got, "exec: ") {
-				t.Fatalf("seed %d:\n%s\n%s", seed, sql, got)
+				t.Fatalf("seed %d, without the rules %q:\n%s\n%s", seed, d.off, sql, got)
 			}
 		}
 		found += d.found

@@ -28,6 +28,9 @@ type Definition struct {
 // ClientCheck is a setting of PostgreSQL, where its default is 0.
 const ClientCheck = "client_connection_check_interval"
 
+// DisabledRules has the rules of the optimizer that are switched off.
+const DisabledRules = "disabled_optimizer_rules"
+
 // MaxStaleness and ReadAfter say how old what a session reads may be, where the nearest replica serves it.
 const (
 	MaxStaleness = protocol.MaxStaleness
@@ -80,6 +83,7 @@ var All = []Definition{
 	{Name: "default_transaction_isolation", Default: "serializable", Domain: isolation, Category: aboutStatements, About: "Isolation level of new transactions."},
 	{Name: "default_transaction_read_only", Default: "off", Reported: true, Domain: boolean, Category: aboutStatements, About: "New transactions are READ ONLY."},
 	{Name: "default_transaction_use_follower_reads", Default: "off", Domain: boolean, Category: aboutStatements, About: "New transactions are READ ONLY, and read at follower_read_timestamp()."},
+	{Name: DisabledRules, Domain: ruleList, Category: aboutPlans, About: "Rules that the optimizer does not apply, with commas between; all: none is."},
 	{Name: "effective_cache_size", Default: "4GB", Domain: size(8<<10, 1, math.MaxInt32), Category: aboutCosts, About: noEffect},
 	{Name: "effective_io_concurrency", Default: "1", Domain: integer(0, 1000), Category: "Resource Usage / Asynchronous Behavior", About: noEffect},
 	{Name: "enable_async_append", Default: "on", Domain: boolean, Category: aboutPlans, About: noEffect},

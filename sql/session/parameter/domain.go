@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"meridian/sql/opt"
 	"meridian/sql/sqlstate"
 )
 
@@ -295,6 +296,21 @@ func durationTo(most int64) *Domain {
 		return duration.read(s, v)
 	}
 	return &d
+}
+
+// ruleList is a list of the optimizer's rules.
+var ruleList = &Domain{Type: "string", read: func(s *Definition, v string) (string, error) {
+	rules, err := opt.ParseRules(v)
+	if err != nil {
+		return "", s.invalid(v).WithDetail("%s.", strings.ToUpper(err.Error()[:1])+err.Error()[1:]).WithHint("Available rules: %s.", opt.AllRules)
+	}
+	return rules.String(), nil
+}}
+
+// Rules are the rules of a list that was kept.
+func Rules(list string) opt.Rules {
+	rules, _ := opt.ParseRules(list)
+	return rules
 }
 
 // readToken is a timestamp of cluster_logical_timestamp(), or nothing.

@@ -32,8 +32,9 @@ type Plan struct {
 	// catalogue.
 	Role   string
 	Access uint64
-	// Plain and Home are Key's.
+	// Plain, Home and Off are Key's.
 	Plain, Home bool
+	Off         opt.Rules
 	// Bytes is roughly its memory, besides its text.
 	Bytes int64
 	// Local is the generation of the session's temporary relations among which its names were looked up; zero: there were none.
@@ -57,6 +58,8 @@ type Key struct {
 	Plain bool
 	// Home plans stay in the gateway's region if they can.
 	Home bool
+	// Off are the rules without which it was made.
+	Off opt.Rules
 }
 
 // Cache keeps the plans that were used last, by text. A plan whose descriptors have changed is still found; its user checks them, and makes it
