@@ -52,7 +52,7 @@ func (l *leaderRanges) Confirm(context.Context, *kv.Txn, func(keys.Key) bool) er
 // Committed implements Coordinator: a leaseholder has the writes.
 func (l *leaderRanges) Committed(clock.Timestamp) {}
 
-// Ended implements Coordinator. What the leader has to do at the end of a transaction is the transaction's own (finish).
+// Ended implements Coordinator. The work at the end of a transaction is the transaction's own (finish).
 func (l *leaderRanges) Ended() {}
 
 // send sends one batch to its ranges, and moves the timestamp and repeats it for as long as that helps. prepare
