@@ -58,7 +58,8 @@ type nowhere struct{ txn.Protocol }
 
 func (nowhere) Begin() txn.Coordinator { return refuses{} }
 
-type refuses struct{}
+// refuses is asked for reads and writes, which end its transactions.
+type refuses struct{ txn.Coordinator }
 
 var errIdle = &txn.UnsupportedError{Protocol: kv.FastPaxos, What: "anything in this test"}
 
@@ -68,8 +69,12 @@ func (refuses) Get(context.Context, *kv.Txn, []keys.Key, txn.ReadOptions) ([][]b
 func (refuses) Scan(context.Context, *kv.Txn, txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
 	return nil, nil, errIdle
 }
-func (refuses) Write(context.Context, *kv.Txn, []transaction.Write) error { return errIdle }
-func (refuses) Restarted(bool)                                            {}
+func (refuses) Write(context.Context, *kv.Txn, []transaction.Write) error   { return errIdle }
+func (refuses) HasRead(keys.Key) bool                                       { return false }
+func (refuses) Confirm(context.Context, *kv.Txn, func(keys.Key) bool) error { return nil }
+func (refuses) Reads() bool                                                 { return false }
+func (refuses) Restarted(bool)                                              {}
+func (refuses) Ended()                                                      {}
 
 // TestProtocolOfTable: when CREATE TABLE and ALTER TABLE return, the ranges of all indexes and partitions have the table's commit protocol, and the neighbours keep theirs.
 // Rows are there before, and after, a change; the data of a dropped index goes.
