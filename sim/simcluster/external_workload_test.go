@@ -92,6 +92,9 @@ const (
 	externalWindow  = 9  // keys in use at a time
 	externalAppends = 60 // about so many appends until the next key is used
 	placeBits       = 10 // places in one nanosecond
+
+	// clientsTimeout bounds a transaction.
+	clientsTimeout = 24 * time.Second
 )
 
 func externalTable(id int) string { return "x" + strconv.Itoa(id%externalTables) }
@@ -169,7 +172,7 @@ func (cl *externalClient) txn(gateway int, modes string, single bool, f func(ctx
 		time.Sleep(100 * time.Millisecond)
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 4*opTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), clientsTimeout)
 	defer cancel()
 	t := cl.w.begin(cl.id)
 	t.Note = "n" + strconv.Itoa(gateway+1) + " "
