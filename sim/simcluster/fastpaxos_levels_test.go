@@ -13,7 +13,6 @@ import (
 
 	"meridian/keys"
 	"meridian/kv"
-	"meridian/workload/anomalies"
 )
 
 // TestFastPaxosLevelRounds: the rounds of each level of isolation, from a gateway in each of five regions. The default level reads in none and commits in one; a snapshot reads in one round to the fourth-nearest replica; a
@@ -104,33 +103,6 @@ func TestFastPaxosUpToDate(t *testing.T) {
 			t.Error("no read at the default level was old, so that the others show nothing")
 		}
 	})
-}
-
-// TestFastPaxosAnomalies: the campaign of anomalies on tables of the protocol, and on some of it together with some of the leader's. Neither level may show what it forbids, and serializable transactions are in the order of
-// time, too.
-func TestFastPaxosAnomalies(t *testing.T) {
-	t.Parallel()
-	for _, seed := range seedsAsked(t, 0, 4) {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			a := anomalies.New()
-			a.Think = 10 * time.Millisecond
-			a.Level = []string{"SERIALIZABLE", "REPEATABLE READ", "SERIALIZABLE"}[seed%3]
-			a.Strict = a.Level == "SERIALIZABLE"
-			a.FastPaxos = []string{"all", "lists1,values,skew,bank"}[seed%2]
-			var out strings.Builder
-			a.Out = &out
-			var about string
-			synctest.Test(t, func(t *testing.T) { about = anomalySeed(t, a, uint64(seed)) })
-			if t.Failed() {
-				return
-			}
-			err := a.Judged()
-			t.Logf("%s at %s, fast_paxos: %s\n%s", about, a.Level, a.FastPaxos, out.String())
-			if err != nil {
-				t.Errorf("seed %d, %s: %v", seed, about, err)
-			}
-		})
-	}
 }
 
 // TestFastPaxosPredictsLevels: EXPLAIN counts the rounds to quorums of the levels above read committed, and of reads of the past; so many take place, in that time.
