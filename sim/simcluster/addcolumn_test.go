@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestAddColumnKeepsValues: a transaction adds a column and fills it; elsewhere a statement that was bound with the
@@ -12,26 +14,26 @@ import (
 func TestAddColumnKeepsValues(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := wideArea(t)
+		c := simtest.WideArea(t)
 		ctx := context.Background()
-		a, b := connect(t, c, 0), connect(t, c, 2)
-		exec(t, a, "CREATE TABLE t (id int PRIMARY KEY, v int, w text)")
-		exec(t, a, "INSERT INTO t SELECT g, 0, 'x' FROM generate_series(1, 3) g")
-		exec(t, b, "SELECT * FROM t")
+		a, b := simtest.Connect(t, c, 0), simtest.Connect(t, c, 2)
+		simtest.Exec(t, a, "CREATE TABLE t (id int PRIMARY KEY, v int, w text)")
+		simtest.Exec(t, a, "INSERT INTO t SELECT g, 0, 'x' FROM generate_series(1, 3) g")
+		simtest.Exec(t, b, "SELECT * FROM t")
 		for _, change := range []string{
 			"UPDATE t SET v = v + 1 WHERE id = 1",
 			"INSERT INTO t VALUES (1, 0, 'y') ON CONFLICT (id) DO UPDATE SET v = t.v + 1",
 		} {
-			exec(t, a, "BEGIN")
-			exec(t, a, "ALTER TABLE t ADD COLUMN c int")
-			exec(t, a, "UPDATE t SET c = 7 WHERE id = 1")
+			simtest.Exec(t, a, "BEGIN")
+			simtest.Exec(t, a, "ALTER TABLE t ADD COLUMN c int")
+			simtest.Exec(t, a, "UPDATE t SET c = 7 WHERE id = 1")
 			done := make(chan error, 1)
 			go func() { // bound with the present version, it waits for the row
 				_, err := b.Exec(ctx, change)
 				done <- err
 			}()
 			time.Sleep(time.Second)
-			exec(t, a, "COMMIT")
+			simtest.Exec(t, a, "COMMIT")
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
@@ -39,8 +41,8 @@ func TestAddColumnKeepsValues(t *testing.T) {
 			if err := b.QueryRow(ctx, "SELECT v, coalesce(c, 0) FROM t WHERE id = 1").Scan(&v, &n); err != nil || v != 1 || n != 7 {
 				t.Errorf("%s: read v=%d, c=%d, %v", change, v, n, err)
 			}
-			exec(t, a, "ALTER TABLE t DROP COLUMN c")
-			exec(t, a, "UPDATE t SET v = 0")
+			simtest.Exec(t, a, "ALTER TABLE t DROP COLUMN c")
+			simtest.Exec(t, a, "UPDATE t SET v = 0")
 		}
 	})
 }

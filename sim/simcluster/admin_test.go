@@ -15,19 +15,20 @@ import (
 	"meridian/console"
 	"meridian/server"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestAdminHTTP sends a node the requests of a monitor.
 func TestAdminHTTP(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Configure: func(i int, o *server.Options) {
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), Configure: func(i int, o *server.Options) {
 			o.HTTPAddr = strings.TrimSuffix(o.ListenAddr, ":1") + ":8080"
 		}})
-		replicated(t, c, 3)
-		conn := connect(t, c, 0)
-		exec(t, conn, "CREATE TABLE a (id int PRIMARY KEY)")
-		exec(t, conn, "INSERT INTO a VALUES (1)")
+		simtest.Replicated(t, c, 3)
+		conn := simtest.Connect(t, c, 0)
+		simtest.Exec(t, conn, "CREATE TABLE a (id int PRIMARY KEY)")
+		simtest.Exec(t, conn, "INSERT INTO a VALUES (1)")
 		time.Sleep(10 * time.Second) // clocks are measured, liveness is spread
 
 		get := func(i int, path string) (int, string) {

@@ -2,7 +2,6 @@ package simcluster_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -11,25 +10,17 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"meridian/admission"
 	"meridian/server"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // crowded are nodes that run two statements at once and have no processors left, so that limits hardly grow.
 func crowded(_ int, o *server.Options) {
 	o.Slots = 2
 	o.Load = func() admission.Load { return admission.Load{} }
-}
-
-func wantCode(t *testing.T, err error, code string) {
-	t.Helper()
-	var e *pgconn.PgError
-	if !errors.As(err, &e) || e.Code != code {
-		t.Errorf("%v, want %s", err, code)
-	}
 }
 
 // TestAdmissionQueue: a statement that queues for admission is visible in pg_stat_activity, statement_timeout bounds
@@ -39,37 +30,37 @@ func TestAdmissionQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Configure: crowded})
 		ctx := context.Background()
-		holder := connect(t, c, 0)
-		exec(t, holder, "CREATE TABLE t (id int PRIMARY KEY, v int)")
-		exec(t, holder, "INSERT INTO t VALUES (1, 0)")
+		holder := simtest.Connect(t, c, 0)
+		simtest.Exec(t, holder, "CREATE TABLE t (id int PRIMARY KEY, v int)")
+		simtest.Exec(t, holder, "INSERT INTO t VALUES (1, 0)")
 		conns := make([]*pgx.Conn, 5)
 		for i := range conns {
-			conns[i] = connect(t, c, 0)
+			conns[i] = simtest.Connect(t, c, 0)
 			for range 10 { // they wait for no locks, and have shown it
-				exec(t, conns[i], "SELECT 1")
+				simtest.Exec(t, conns[i], "SELECT 1")
 			}
 		}
-		exec(t, conns[2], "SET statement_timeout = '100ms'")
-		exec(t, holder, "BEGIN")
-		exec(t, holder, "UPDATE t SET v = 1 WHERE id = 1")
+		simtest.Exec(t, conns[2], "SET statement_timeout = '100ms'")
+		simtest.Exec(t, holder, "BEGIN")
+		simtest.Exec(t, holder, "UPDATE t SET v = 1 WHERE id = 1")
 		time.Sleep(time.Second) // another session has its place by now
 
 		var all sync.WaitGroup
 		for _, conn := range conns[:2] {
-			all.Go(func() { exec(t, conn, "SELECT pg_sleep(1)") })
+			all.Go(func() { simtest.Exec(t, conn, "SELECT pg_sleep(1)") })
 		}
 		time.Sleep(5 * time.Millisecond)
 		start := time.Now()
 		all.Go(func() {
 			_, err := conns[2].Exec(ctx, "SELECT 2")
-			wantCode(t, err, "57014")
+			simtest.WantCode(t, err, "57014")
 			if d := time.Since(start); d < 100*time.Millisecond || d > 120*time.Millisecond {
 				t.Errorf("statement_timeout of 100 ms ended the wait after %s", d)
 			}
 		})
 		all.Go(func() {
 			_, err := conns[3].Exec(ctx, "SELECT 3")
-			wantCode(t, err, "57014")
+			simtest.WantCode(t, err, "57014")
 			if d := time.Since(start); d < 50*time.Millisecond || d > 60*time.Millisecond {
 				t.Errorf("a cancel after 50 ms ended the wait after %s", d)
 			}
@@ -90,9 +81,9 @@ func TestAdmissionQueue(t *testing.T) {
 			t.Error(err)
 		}
 		all.Wait()
-		exec(t, conns[2], "RESET statement_timeout")
-		exec(t, conns[3], "SELECT 4") // the session goes on
-		exec(t, holder, "COMMIT")
+		simtest.Exec(t, conns[2], "RESET statement_timeout")
+		simtest.Exec(t, conns[3], "SELECT 4") // the session goes on
+		simtest.Exec(t, holder, "COMMIT")
 	})
 }
 
@@ -103,11 +94,11 @@ func TestAdmissionNoDeadlock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{Configure: crowded})
-		replicated(t, c, 3)
-		first := connect(t, c, 0)
-		exec(t, first, "CREATE TABLE t (id int PRIMARY KEY, v int)")
-		exec(t, first, "INSERT INTO t SELECT g, 0 FROM generate_series(0, 5) AS g")
-		exec(t, first, "ALTER TABLE t SPLIT AT VALUES (2), (4)")
+		simtest.Replicated(t, c, 3)
+		first := simtest.Connect(t, c, 0)
+		simtest.Exec(t, first, "CREATE TABLE t (id int PRIMARY KEY, v int)")
+		simtest.Exec(t, first, "INSERT INTO t SELECT g, 0 FROM generate_series(0, 5) AS g")
+		simtest.Exec(t, first, "ALTER TABLE t SPLIT AT VALUES (2), (4)")
 		const length = 6 * time.Second
 		ctx, stop := context.WithTimeout(context.Background(), length)
 		defer stop()
@@ -115,7 +106,7 @@ func TestAdmissionNoDeadlock(t *testing.T) {
 		var done atomic.Int64
 		var slowest atomic.Int64
 		for i := range 30 {
-			conn := connect(t, c, i%3)
+			conn := simtest.Connect(t, c, i%3)
 			all.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
 					start := time.Now()
@@ -149,7 +140,7 @@ func TestAdmissionNoDeadlock(t *testing.T) {
 			t.Errorf("one took %s", d)
 		}
 		var sum int64
-		last := connect(t, c, 1)
+		last := simtest.Connect(t, c, 1)
 		if err := last.QueryRow(context.Background(), "SELECT sum(v) FROM t").Scan(&sum); err != nil || sum < 2*done.Load() || sum > 2*(done.Load()+30) {
 			t.Errorf("the rows add up to %d after %d transactions of two updates (%v)", sum, done.Load(), err)
 		}
@@ -179,13 +170,13 @@ func testAdmissionHotRow(t *testing.T, nodes, bound int) {
 			crowded(i, o)
 			o.Slots = 16
 		}})
-		replicated(t, c, 3)
-		first := connect(t, c, 0)
-		exec(t, first, "CREATE TABLE hot (id int PRIMARY KEY, v int)")
-		exec(t, first, "INSERT INTO hot VALUES (1, 0)")
+		simtest.Replicated(t, c, 3)
+		first := simtest.Connect(t, c, 0)
+		simtest.Exec(t, first, "CREATE TABLE hot (id int PRIMARY KEY, v int)")
+		simtest.Exec(t, first, "INSERT INTO hot VALUES (1, 0)")
 		conns := make([]*pgx.Conn, 100)
 		for i := range conns {
-			conns[i] = connect(t, c, i%nodes)
+			conns[i] = simtest.Connect(t, c, i%nodes)
 			if _, err := conns[i].Prepare(context.Background(), "add", "UPDATE hot SET v = v + 1 WHERE id = $1"); err != nil {
 				t.Fatal(err)
 			}
@@ -238,16 +229,16 @@ func TestAdmissionRivals(t *testing.T) {
 			crowded(i, o)
 			o.Slots = 64
 		}})
-		first := connect(t, c, 0)
-		exec(t, first, "CREATE TABLE t (id int PRIMARY KEY, v int)")
-		exec(t, first, "INSERT INTO t SELECT g, 0 FROM generate_series(0, 31) AS g")
+		first := simtest.Connect(t, c, 0)
+		simtest.Exec(t, first, "CREATE TABLE t (id int PRIMARY KEY, v int)")
+		simtest.Exec(t, first, "INSERT INTO t SELECT g, 0 FROM generate_series(0, 31) AS g")
 		run := func(clients int) (committed, failed int64) {
 			ctx, stop := context.WithTimeout(context.Background(), length)
 			defer stop()
 			var all sync.WaitGroup
 			var won, lost atomic.Int64
 			for i := range clients {
-				conn := connect(t, c, 0)
+				conn := simtest.Connect(t, c, 0)
 				all.Go(func() {
 					for ctx.Err() == nil {
 						err := pgx.BeginFunc(context.Background(), conn, func(tx pgx.Tx) error {
@@ -265,7 +256,7 @@ func TestAdmissionRivals(t *testing.T) {
 							won.Add(1)
 							continue
 						}
-						wantCode(t, err, "40001")
+						simtest.WantCode(t, err, "40001")
 						lost.Add(1)
 					}
 				})
@@ -294,11 +285,11 @@ func TestAdmissionRivals(t *testing.T) {
 func TestRivalsHaveLeaders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := fiveAcceptors(t)
-		stocked(t, c, 100)
-		a, b := connectTo(t, c, 0, "d"), connectTo(t, c, 0, "d")
-		exec(t, a, "CREATE TABLE led (id int PRIMARY KEY, n int)")
-		exec(t, a, "INSERT INTO led VALUES (7, 100)")
+		c, _ := simtest.FiveAcceptors(t)
+		simtest.Stocked(t, c, 100)
+		a, b := simtest.ConnectTo(t, c, 0, "d"), simtest.ConnectTo(t, c, 0, "d")
+		simtest.Exec(t, a, "CREATE TABLE led (id int PRIMARY KEY, n int)")
+		simtest.Exec(t, a, "INSERT INTO led VALUES (7, 100)")
 		time.Sleep(2 * time.Second)
 		lost := &c.Node(0).Gate().Metrics.Lost
 		for _, x := range []struct {
@@ -311,13 +302,13 @@ func TestRivalsHaveLeaders(t *testing.T) {
 			{"both", []string{"led", "stock"}, 0},
 		} {
 			before := lost.Load()
-			exec(t, a, "BEGIN ISOLATION LEVEL SERIALIZABLE")
+			simtest.Exec(t, a, "BEGIN ISOLATION LEVEL SERIALIZABLE")
 			var err error
 			for _, table := range x.tables {
-				ask[int](t, a, "SELECT n FROM "+table+" WHERE id = 7")
+				simtest.Ask[int](t, a, "SELECT n FROM "+table+" WHERE id = 7")
 			}
 			for _, table := range x.tables {
-				exec(t, b, "UPDATE "+table+" SET n = n - 1 WHERE id = 7")
+				simtest.Exec(t, b, "UPDATE "+table+" SET n = n - 1 WHERE id = 7")
 			}
 			for _, table := range x.tables {
 				if err == nil {
@@ -327,9 +318,9 @@ func TestRivalsHaveLeaders(t *testing.T) {
 			if err == nil {
 				_, err = a.Exec(context.Background(), "COMMIT")
 			} else {
-				exec(t, a, "ROLLBACK")
+				simtest.Exec(t, a, "ROLLBACK")
 			}
-			wantCode(t, err, "40001")
+			simtest.WantCode(t, err, "40001")
 			if got := lost.Load() - before; got != x.want {
 				t.Errorf("%s: %d losses were counted, want %d", x.name, got, x.want)
 			}
@@ -345,21 +336,21 @@ func TestFailedGivesItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1})
 		ctx := context.Background()
-		a, b := connect(t, c, 0), connect(t, c, 0)
-		exec(t, a, "CREATE TABLE t (id int PRIMARY KEY, v int)")
-		exec(t, a, "INSERT INTO t VALUES (1, 0)")
-		exec(t, a, "BEGIN")
+		a, b := simtest.Connect(t, c, 0), simtest.Connect(t, c, 0)
+		simtest.Exec(t, a, "CREATE TABLE t (id int PRIMARY KEY, v int)")
+		simtest.Exec(t, a, "INSERT INTO t VALUES (1, 0)")
+		simtest.Exec(t, a, "BEGIN")
 		var v int
 		if err := a.QueryRow(ctx, "SELECT v FROM t").Scan(&v); err != nil {
 			t.Fatal(err)
 		}
-		exec(t, b, "UPDATE t SET v = 1")
+		simtest.Exec(t, b, "UPDATE t SET v = 1")
 		_, err := a.Exec(ctx, "UPDATE t SET v = v + 1")
-		wantCode(t, err, "40001")
+		simtest.WantCode(t, err, "40001")
 		synctest.Wait()
 		if n := c.Node(0).Gate().Gauges().Running; n != 0 {
 			t.Errorf("%d have a place", n)
 		}
-		exec(t, a, "ROLLBACK")
+		simtest.Exec(t, a, "ROLLBACK")
 	})
 }

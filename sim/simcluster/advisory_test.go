@@ -14,16 +14,8 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
-
-// ask is one value that a node answers.
-func ask[T any](t *testing.T, conn *pgx.Conn, sql string) (v T) {
-	t.Helper()
-	if err := conn.QueryRow(context.Background(), sql).Scan(&v); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return v
-}
 
 // TestAdvisoryLocksOverNodes: a lock of a session of one node excludes sessions of others, whatever happens to the leaseholder of
 // its key: the lease moves, the range splits at the lock, the leaseholder dies. Every node shows it. When the holder's node dies
@@ -31,31 +23,31 @@ func ask[T any](t *testing.T, conn *pgx.Conn, sql string) (v T) {
 func TestAdvisoryLocksOverNodes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-		replicated(t, c, 3)
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
 		for i := range c.Len() {
 			c.Node(i).Store().PauseQueues(true)
 		}
 		ctx := context.Background()
-		one, two, three := connect(t, c, 0), connect(t, c, 1), connect(t, c, 2)
-		db := ask[uint32](t, one, "SELECT oid FROM pg_database WHERE datname = current_database()")
+		one, two, three := simtest.Connect(t, c, 0), simtest.Connect(t, c, 1), simtest.Connect(t, c, 2)
+		db := simtest.Ask[uint32](t, one, "SELECT oid FROM pg_database WHERE datname = current_database()")
 		key := keys.AdvisoryLock{Database: db, Sub: 1, ID: 5}.Key()
 		held := func(what string, conns ...*pgx.Conn) {
 			t.Helper()
 			for i, conn := range conns {
-				if ask[bool](t, conn, "SELECT pg_try_advisory_lock(5)") || ask[bool](t, conn, "SELECT pg_try_advisory_xact_lock(6)") {
+				if simtest.Ask[bool](t, conn, "SELECT pg_try_advisory_lock(5)") || simtest.Ask[bool](t, conn, "SELECT pg_try_advisory_xact_lock(6)") {
 					t.Fatalf("%s: session %d was given a lock that another has", what, i)
 				}
-				if !ask[bool](t, conn, "SELECT pg_try_advisory_xact_lock_shared(6)") {
+				if !simtest.Ask[bool](t, conn, "SELECT pg_try_advisory_xact_lock_shared(6)") {
 					t.Fatalf("%s: session %d does not share a shared lock", what, i)
 				}
 				for range 15 { // a node that has just died may take the liveness of others with it for a while
-					if ask[int](t, conn, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted") >= 2 {
+					if simtest.Ask[int](t, conn, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted") >= 2 {
 						break
 					}
 					time.Sleep(time.Second)
 				}
-				if n := ask[int](t, conn, fmt.Sprintf("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = %d", one.PgConn().PID())); n != 2 {
+				if n := simtest.Ask[int](t, conn, fmt.Sprintf("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = %d", one.PgConn().PID())); n != 2 {
 					t.Errorf("%s: session %d sees %d locks, want 2", what, i, n)
 				}
 			}
@@ -63,7 +55,7 @@ func TestAdvisoryLocksOverNodes(t *testing.T) {
 		if err := c.TransferLeases(ctx, 1); err != nil {
 			t.Fatal(err)
 		}
-		exec(t, one, "SELECT pg_advisory_lock(5), pg_advisory_lock_shared(6)")
+		simtest.Exec(t, one, "SELECT pg_advisory_lock(5), pg_advisory_lock_shared(6)")
 		held("at first", two, three)
 		if err := c.TransferLease(ctx, key, 2); err != nil {
 			t.Fatal(err)
@@ -80,12 +72,12 @@ func TestAdvisoryLocksOverNodes(t *testing.T) {
 		}
 		c.Crash(1, 0, true)
 		held("after the leaseholder's death", three)
-		if !ask[bool](t, one, "SELECT pg_advisory_unlock_shared(6)") || !ask[bool](t, three, "SELECT pg_try_advisory_lock(6)") || ask[bool](t, one, "SELECT pg_try_advisory_lock(6)") {
+		if !simtest.Ask[bool](t, one, "SELECT pg_advisory_unlock_shared(6)") || !simtest.Ask[bool](t, three, "SELECT pg_try_advisory_lock(6)") || simtest.Ask[bool](t, one, "SELECT pg_try_advisory_lock(6)") {
 			t.Error("a lock that was given back and taken by another is not the other's")
 		}
 		c.Boot(1)
 		c.WaitReady(1)
-		two = connect(t, c, 1)
+		two = simtest.Connect(t, c, 1)
 
 		// The holder's node dies.
 		waits := make(chan time.Duration, 1)
@@ -107,22 +99,22 @@ func TestAdvisoryLocksOverNodes(t *testing.T) {
 		}
 		c.Boot(0)
 		c.WaitReady(0)
-		exec(t, three, "SELECT pg_advisory_unlock_all()")
+		simtest.Exec(t, three, "SELECT pg_advisory_unlock_all()")
 
 		// Nobody waits, one only tries.
-		one = connect(t, c, 0)
-		exec(t, one, "SELECT pg_advisory_lock(5), pg_advisory_lock_shared(6)")
+		one = simtest.Connect(t, c, 0)
+		simtest.Exec(t, one, "SELECT pg_advisory_lock(5), pg_advisory_lock_shared(6)")
 		time.Sleep(2 * time.Second)
 		c.Crash(0, 0, true)
 		start = time.Now()
-		for !ask[bool](t, two, "SELECT pg_try_advisory_lock(5)") || !ask[bool](t, two, "SELECT pg_try_advisory_lock(6)") {
+		for !simtest.Ask[bool](t, two, "SELECT pg_try_advisory_lock(5)") || !simtest.Ask[bool](t, two, "SELECT pg_try_advisory_lock(6)") {
 			if time.Since(start) > 20*time.Second {
 				t.Fatal("the locks of a dead node are not free")
 			}
 			time.Sleep(500 * time.Millisecond)
 		}
 		t.Logf("who only tries has the locks of a dead node after %v", time.Since(start))
-		if ask[bool](t, three, "SELECT pg_try_advisory_lock(5)") {
+		if simtest.Ask[bool](t, three, "SELECT pg_try_advisory_lock(5)") {
 			t.Error("a lock that was free after a node's death was given twice")
 		}
 	})
@@ -138,21 +130,21 @@ func TestAdvisoryLockOfTheCutOff(t *testing.T) {
 		if err := c.TransferLeases(ctx, 1); err != nil {
 			t.Fatal(err)
 		}
-		one, two := connect(t, c, 0), connect(t, c, 2)
-		exec(t, one, "SELECT pg_advisory_lock(5)")
-		exec(t, one, "BEGIN; UPDATE l SET v = 1 WHERE id = 1")
+		one, two := simtest.Connect(t, c, 0), simtest.Connect(t, c, 2)
+		simtest.Exec(t, one, "SELECT pg_advisory_lock(5)")
+		simtest.Exec(t, one, "BEGIN; UPDATE l SET v = 1 WHERE id = 1")
 		time.Sleep(2 * time.Second)
 		ended := make(chan time.Time, 1)
 		for i := 1; i < c.Len(); i++ {
 			c.Network.Partition(c.Machines[0].Name, c.Machines[i].Name)
 		}
 		go func() {
-			if _, err := one.Exec(ctx, "SELECT pg_sleep(60)"); err == nil || code(err) != "57P01" {
+			if _, err := one.Exec(ctx, "SELECT pg_sleep(60)"); err == nil || simtest.Code(err) != "57P01" {
 				t.Errorf("a session that can't keep its lock: %v", err)
 			}
 			ended <- time.Now()
 		}()
-		exec(t, two, "SELECT pg_advisory_lock(5)")
+		simtest.Exec(t, two, "SELECT pg_advisory_lock(5)")
 		given := time.Now()
 		select {
 		case at := <-ended:
@@ -165,7 +157,7 @@ func TestAdvisoryLockOfTheCutOff(t *testing.T) {
 			c.Network.Heal(c.Machines[0].Name, c.Machines[i].Name)
 		}
 		admin.Close(ctx)
-		if v := ask[int](t, two, "SELECT v FROM l WHERE id = 1"); v != 0 {
+		if v := simtest.Ask[int](t, two, "SELECT v FROM l WHERE id = 1"); v != 0 {
 			t.Error("the transaction of a session that lost its lock has committed")
 		}
 	})
@@ -181,12 +173,12 @@ func TestAdvisoryDeadlockOverNodes(t *testing.T) {
 		if err := c.TransferLeases(ctx, 1); err != nil {
 			t.Fatal(err)
 		}
-		one, two := connect(t, c, 0), connect(t, c, 2)
+		one, two := simtest.Connect(t, c, 0), simtest.Connect(t, c, 2)
 		for _, level := range []string{"READ COMMITTED", "SERIALIZABLE"} {
-			exec(t, one, "SELECT pg_advisory_lock(1)")
-			exec(t, two, "SELECT pg_advisory_lock(2)")
-			exec(t, one, "BEGIN ISOLATION LEVEL "+level+"; SELECT * FROM l WHERE id = 1 FOR UPDATE")
-			exec(t, two, "BEGIN ISOLATION LEVEL "+level+"; SELECT * FROM l WHERE id = 2 FOR UPDATE")
+			simtest.Exec(t, one, "SELECT pg_advisory_lock(1)")
+			simtest.Exec(t, two, "SELECT pg_advisory_lock(2)")
+			simtest.Exec(t, one, "BEGIN ISOLATION LEVEL "+level+"; SELECT * FROM l WHERE id = 1 FOR UPDATE")
+			simtest.Exec(t, two, "BEGIN ISOLATION LEVEL "+level+"; SELECT * FROM l WHERE id = 2 FOR UPDATE")
 			start, got := time.Now(), make(chan error, 2)
 			go func() {
 				_, err := one.Exec(ctx, "UPDATE l SET v = v + 1 WHERE id = 2")
@@ -199,7 +191,7 @@ func TestAdvisoryDeadlockOverNodes(t *testing.T) {
 				two.Exec(ctx, "ROLLBACK; SELECT pg_advisory_unlock_all()")
 			}()
 			errs := []error{<-got, <-got}
-			if a := code(errs[0]); a != "40P01" || errs[1] != nil {
+			if a := simtest.Code(errs[0]); a != "40P01" || errs[1] != nil {
 				t.Errorf("%s: %v, then %v; want one deadlock", level, errs[0], errs[1])
 			}
 			if d := time.Since(start); d > 3*time.Second {
@@ -215,9 +207,9 @@ func TestAdvisoryDeadlockOverNodes(t *testing.T) {
 // that committed have found the same number. MERIDIAN_SEEDS asks for more.
 func TestAdvisoryLocksExclude(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seedsAsked(t, 1, 3) {
+	for _, seed := range simtest.Seeds(t, 1, 3) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			defer watchdog(seed).Stop()
+			defer simtest.Watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) { advisoryLocksExclude(t, uint64(seed)) })
 		})
 	}
@@ -226,8 +218,8 @@ func TestAdvisoryLocksExclude(t *testing.T) {
 func advisoryLocksExclude(t *testing.T, seed uint64) {
 	const clients = 6
 	c, admin := lockCluster(t, seed, 0)
-	data := append(tableKey(t, admin, "d"), 0xf0)
-	db := ask[uint32](t, admin, "SELECT oid FROM pg_database WHERE datname = current_database()")
+	data := append(simtest.TableKey(t, admin, "d"), 0xf0)
+	db := simtest.Ask[uint32](t, admin, "SELECT oid FROM pg_database WHERE datname = current_database()")
 	lock := keys.AdvisoryLock{Database: db, Sub: 1, ID: 9}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

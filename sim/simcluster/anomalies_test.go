@@ -19,6 +19,7 @@ import (
 	"meridian/sim"
 	"meridian/sim/fault"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/workload"
 	"meridian/workload/anomalies"
 )
@@ -31,7 +32,7 @@ const anomalyFaults = 15 * time.Second // of virtual time
 
 func TestCampaignAnomalies(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seedsAsked(t, 2, 2) { // one READ COMMITTED, one SERIALIZABLE
+	for _, seed := range simtest.Seeds(t, 2, 2) { // one READ COMMITTED, one SERIALIZABLE
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			a := anomalies.New()
 			a.Think = 10 * time.Millisecond
@@ -59,7 +60,7 @@ func TestCampaignAnomalies(t *testing.T) {
 // anomalySeed runs the workload and returns a description of the cluster and the plan.
 func anomalySeed(t *testing.T, a *anomalies.Anomalies, seed uint64) string {
 	dice := rand.New(rand.NewPCG(seed, 0xa40))
-	o := simcluster.Options{Seed: seed, Log: logTo()}
+	o := simcluster.Options{Seed: seed, Log: simtest.LogTo()}
 	topology := "three nodes in one region"
 	if dice.IntN(2) == 0 {
 		topology, o.Regions, o.NodesPerRegion = "three nodes in three regions", sim.ThreeRegions(), 1
@@ -223,7 +224,7 @@ func anomalyReplicated(ctx context.Context, t *testing.T, c *simcluster.Cluster)
 // time, too.
 func TestFastPaxosAnomalies(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seedsAsked(t, 0, 4) {
+	for _, seed := range simtest.Seeds(t, 0, 4) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			a := anomalies.New()
 			a.Think = 10 * time.Millisecond

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestStatementsApart: a statement waits for the farthest region as often as its steps depend on each other, and never for one region after another. Each runs, from each region, in a transaction that is
@@ -17,9 +19,9 @@ func TestStatementsApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		c := threeContinents(t)
-		exec(t, connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
-		root := connectTo(t, c, 0, "movr")
+		c := simtest.ThreeContinents(t)
+		simtest.Exec(t, simtest.Connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		root := simtest.ConnectTo(t, c, 0, "movr")
 		for _, sql := range []string{
 			"CREATE TABLE parents (id int PRIMARY KEY, n int) LOCALITY GLOBAL",
 			"CREATE TABLE kin (id int PRIMARY KEY, n int) LOCALITY REGIONAL BY ROW",
@@ -33,11 +35,11 @@ func TestStatementsApart(t *testing.T) {
 			"INSERT INTO parents SELECT g, g FROM generate_series(1, 50) g",
 			"INSERT INTO near SELECT g, g FROM generate_series(1, 50) g",
 		} {
-			exec(t, root, sql)
+			simtest.Exec(t, root, sql)
 		}
 		tables := map[string]int{"kin": 1, "plain": 1, "cascading": 1, "emptying": 1, "later": 1, "uniques": 5, "loose": 2}
 		for table, indexes := range tables {
-			homed(t, c, root, table, 3, indexes)
+			simtest.Homed(t, c, root, table, 3, indexes)
 		}
 		in := "(ARRAY['us-east1', 'us-west1', 'europe-west1'])[g % 3 + 1]::crdb_internal_region FROM generate_series(1, 30) g"
 		for _, sql := range []string{
@@ -49,16 +51,16 @@ func TestStatementsApart(t *testing.T) {
 			"INSERT INTO loose (id, k, crdb_region) SELECT g, g, " + in,
 			"INSERT INTO uniques (id, a, b, c, n, crdb_region) SELECT g, g, g, g, g % 7, " + in,
 		} {
-			exec(t, root, sql)
+			simtest.Exec(t, root, sql)
 		}
 		for _, table := range []string{"parents", "near", "kin", "plain", "cascading", "emptying", "later", "uniques", "loose"} {
-			exec(t, root, "ANALYZE "+table)
+			simtest.Exec(t, root, "ANALYZE "+table)
 		}
-		leasesRest(t, c)
+		simtest.LeasesRest(t, c)
 		var conns []*pgx.Conn
 		for i := range 3 {
-			conn := connectTo(t, c, 3*i, "movr")
-			exec(t, conn, "SET search_path = public") // see TestPredictedRounds
+			conn := simtest.ConnectTo(t, c, 3*i, "movr")
+			simtest.Exec(t, conn, "SET search_path = public") // see TestPredictedRounds
 			conns = append(conns, conn)
 		}
 		for _, x := range []struct {
@@ -156,7 +158,7 @@ func TestStatementsApart(t *testing.T) {
 				}
 				line := fmt.Sprintf("n%d: %v for %d rounds of %v (%.2f): %s", 3*i+1, took, x.rounds, farthest, float64(took)/float64(farthest), x.sql)
 				if took > most {
-					t.Errorf("%s\n%s", line, strings.Join(plain(t, conn, "EXPLAIN "+x.sql), "\n"))
+					t.Errorf("%s\n%s", line, strings.Join(simtest.Plain(t, conn, "EXPLAIN "+x.sql), "\n"))
 				} else {
 					t.Log(line)
 				}

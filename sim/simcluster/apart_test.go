@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestRegionsApart: a scan of all rows of a REGIONAL BY ROW table, and the first rows of an order that each region has by itself, take one round trip to the farthest region from each gateway, and
@@ -18,24 +20,24 @@ func TestRegionsApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		c := threeContinents(t)
-		exec(t, connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
-		root := connectTo(t, c, 0, "movr")
+		c := simtest.ThreeContinents(t)
+		simtest.Exec(t, simtest.Connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		root := simtest.ConnectTo(t, c, 0, "movr")
 		const few, many = 120, 3000 // many rows are 6 MB, and a region's first page has 1 MB at most
 		for _, x := range []struct {
 			name        string
 			rows, bytes int
 		}{{"few", few, 10}, {"many", many, 2000}} {
-			exec(t, root, "CREATE TABLE "+x.name+" (id int PRIMARY KEY, n int, pad text) LOCALITY REGIONAL BY ROW")
-			homed(t, c, root, x.name, 3, 1)
+			simtest.Exec(t, root, "CREATE TABLE "+x.name+" (id int PRIMARY KEY, n int, pad text) LOCALITY REGIONAL BY ROW")
+			simtest.Homed(t, c, root, x.name, 3, 1)
 			for at := 0; at < x.rows; at += 500 {
-				exec(t, root, fmt.Sprintf(`INSERT INTO %s (id, n, pad, crdb_region) SELECT g, g %% 7, repeat('x', %d), (ARRAY['us-east1', 'us-west1', 'europe-west1'])[g %% 3 + 1]::crdb_internal_region
+				simtest.Exec(t, root, fmt.Sprintf(`INSERT INTO %s (id, n, pad, crdb_region) SELECT g, g %% 7, repeat('x', %d), (ARRAY['us-east1', 'us-west1', 'europe-west1'])[g %% 3 + 1]::crdb_internal_region
 					FROM generate_series(%d, %d) g`, x.name, x.bytes, at, min(at+500, x.rows)-1))
 			}
-			exec(t, root, "ANALYZE "+x.name)
+			simtest.Exec(t, root, "ANALYZE "+x.name)
 		}
-		exec(t, root, "ALTER TABLE many SPLIT AT VALUES ('us-west1', 10), ('us-west1', 1000), ('europe-west1', 2000), ('europe-west1', 2990)") // a region's rows are in several ranges
-		leasesRest(t, c)
+		simtest.Exec(t, root, "ALTER TABLE many SPLIT AT VALUES ('us-west1', 10), ('us-west1', 1000), ('europe-west1', 2000), ('europe-west1', 2990)") // a region's rows are in several ranges
+		simtest.LeasesRest(t, c)
 		dice := rand.New(rand.NewPCG(1, 2))
 		ids := func(conn interface {
 			Query(context.Context, string, ...any) (pgx.Rows, error)
@@ -52,14 +54,14 @@ func TestRegionsApart(t *testing.T) {
 			return got
 		}
 		for i, most := range map[int]time.Duration{0: 90 * time.Millisecond, 3: 135 * time.Millisecond, 6: 135 * time.Millisecond} {
-			conn := connectTo(t, c, i, "movr")
-			exec(t, conn, "SET search_path = public")
+			conn := simtest.ConnectTo(t, c, i, "movr")
+			simtest.Exec(t, conn, "SET search_path = public")
 			for _, sql := range []string{"SELECT count(*) FROM few", "SELECT id FROM few ORDER BY id LIMIT 1", "SELECT id FROM few ORDER BY id DESC LIMIT 1",
 				"SELECT id FROM many ORDER BY id LIMIT 3", "SELECT max(id) FROM few"} {
-				exec(t, conn, sql)
+				simtest.Exec(t, conn, sql)
 				time.Sleep(time.Second)
 				begun := time.Now()
-				exec(t, conn, sql)
+				simtest.Exec(t, conn, sql)
 				took := time.Since(begun)
 				t.Logf("n%d: %-45s %v", i+1, sql, took)
 				if took > most {

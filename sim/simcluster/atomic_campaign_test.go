@@ -21,6 +21,7 @@ import (
 	"meridian/sim"
 	"meridian/sim/fault"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // The campaign of atomic transactions: random transactions of data definition and rows, whose gateways die anywhere. Each writes a row of
@@ -36,10 +37,10 @@ const (
 
 func TestAtomicCampaign(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seedsAsked(t, 1, 2) {
+	for _, seed := range simtest.Seeds(t, 1, 2) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			k := &atomicCampaign{schemaCampaign: schemaCampaign{campaign: &campaign{seed: uint64(seed), stop: make(chan struct{}), probes: &probe.Set{}}}}
-			defer watchdog(seed).Stop()
+			defer simtest.Watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) { k.run(t) })
 			t.Logf("%s: %s", k.topology, k.summary())
 			if len(k.problems) > 0 {
@@ -67,7 +68,7 @@ func (k *atomicCampaign) run(t *testing.T) {
 	k.told = map[int64]history.Outcome{}
 	k.removal = 10 * time.Minute // hundreds of jobs, one after the other
 	k.start = time.Now()
-	o := simcluster.Options{Seed: k.seed, Log: logTo(), Probes: k.probes, Configure: func(_ int, o *server.Options) { o.RemoveAfter = schemaRemove }}
+	o := simcluster.Options{Seed: k.seed, Log: simtest.LogTo(), Probes: k.probes, Configure: func(_ int, o *server.Options) { o.RemoveAfter = schemaRemove }}
 	k.topology = "three nodes in one region"
 	if k.seed%3 == 0 {
 		k.topology, o.Regions, o.NodesPerRegion = "three nodes in three regions", sim.ThreeRegions(), 1

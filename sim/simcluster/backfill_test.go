@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestIndexOfHotRows: indexes are filled from another region while some rows are written all the time, so that a transaction that
@@ -14,14 +16,14 @@ import (
 func TestIndexOfHotRows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := wideArea(t)
-		near, far := connect(t, c, 0), connect(t, c, 2)
-		exec(t, near, "CREATE TABLE t (id int PRIMARY KEY, v int, u int)")
-		exec(t, near, "INSERT INTO t SELECT g, 0, g FROM generate_series(1, 300) g")
+		c := simtest.WideArea(t)
+		near, far := simtest.Connect(t, c, 0), simtest.Connect(t, c, 2)
+		simtest.Exec(t, near, "CREATE TABLE t (id int PRIMARY KEY, v int, u int)")
+		simtest.Exec(t, near, "INSERT INTO t SELECT g, 0, g FROM generate_series(1, 300) g")
 		ctx, stop := context.WithCancel(context.Background())
 		var writers sync.WaitGroup
 		for w := range 6 {
-			conn := connect(t, c, 0)
+			conn := simtest.Connect(t, c, 0)
 			writers.Go(func() {
 				for i := 0; ctx.Err() == nil; i++ {
 					// Values come back, so that there are entries of the index to meet.

@@ -10,6 +10,7 @@ import (
 
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/version"
 )
 
@@ -18,8 +19,8 @@ import (
 func TestSeveralStartOneNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Binary: func(int, error) version.Binary { return version.Built() }})
-		replicated(t, c, 3)
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), Binary: func(int, error) version.Binary { return version.Built() }})
+		simtest.Replicated(t, c, 3)
 		const i = 2
 		target := c.Target(1)
 		name := c.Machines[i].Name
@@ -75,8 +76,8 @@ func TestSeveralStartOneNode(t *testing.T) {
 func TestMachineCrashesDuringItsStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Binary: func(int, error) version.Binary { return version.Built() }})
-		replicated(t, c, 3)
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), Binary: func(int, error) version.Binary { return version.Built() }})
+		simtest.Replicated(t, c, 3)
 		const i = 2
 		for syncs := 1; syncs <= 6; syncs++ {
 			c.StopNode(i)
@@ -98,7 +99,7 @@ func TestMachineCrashesDuringItsStart(t *testing.T) {
 			}
 			c.WaitReady(i)
 		}
-		healthy(t, c, i)
+		simtest.Healthy(t, c, i)
 	})
 }
 
@@ -111,9 +112,9 @@ func TestReadyNodesAreKnown(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := simcluster.Start(t, simcluster.Options{Regions: regions, NodesPerRegion: 1, Seed: seed, Jitter: time.Millisecond, Log: logTo()})
+			c := simcluster.Start(t, simcluster.Options{Regions: regions, NodesPerRegion: 1, Seed: seed, Jitter: time.Millisecond, Log: simtest.LogTo()})
 			for i := range c.Len() {
-				if _, err := connectTo(t, c, i, "defaultdb").Exec(t.Context(), fmt.Sprintf("CREATE DATABASE d%d PRIMARY REGION east REGIONS west, north", i)); err != nil {
+				if _, err := simtest.ConnectTo(t, c, i, "defaultdb").Exec(t.Context(), fmt.Sprintf("CREATE DATABASE d%d PRIMARY REGION east REGIONS west, north", i)); err != nil {
 					t.Errorf("seed %d, node %d: %v", seed, i, err)
 				}
 			}

@@ -14,6 +14,7 @@ import (
 
 	"meridian/kv"
 	"meridian/sim"
+	"meridian/sim/simcluster/simtest"
 	"meridian/sql/catalog/lease"
 )
 
@@ -84,9 +85,9 @@ func TestBoundedStaleness(t *testing.T) {
 		f.near()
 		conns := map[int]*pgx.Conn{}
 		for _, i := range homes {
-			conns[i] = connect(t, f.c, i)
+			conns[i] = simtest.Connect(t, f.c, i)
 			for _, sql := range boundedReads(30) {
-				exec(t, conns[i], sql)
+				simtest.Exec(t, conns[i], sql)
 			}
 			f.local(conns[i], i, boundedReads(30)...)
 		}
@@ -101,7 +102,7 @@ func TestBoundedStaleness(t *testing.T) {
 			time.Sleep(wait)
 			for _, i := range homes[1:] {
 				f.local(conns[i], i, boundedReads(3600)...)
-				fresh := connect(t, f.c, i)
+				fresh := simtest.Connect(t, f.c, i)
 				f.local(fresh, i, boundedReads(3600)...)
 				_ = fresh.Close(context.Background())
 			}
@@ -132,8 +133,8 @@ func TestStaleCutOff(t *testing.T) {
 		f := startFiveRegions(t)
 		f.schema()
 		f.near()
-		conn := connect(t, f.c, far)
-		exec(t, f.conn, "UPDATE a SET v = 1 WHERE id <= 10")
+		conn := simtest.Connect(t, f.c, far)
+		simtest.Exec(t, f.conn, "UPDATE a SET v = 1 WHERE id <= 10")
 		time.Sleep(10 * time.Second)
 		read := func(sql string) (string, error) {
 			rows, err := conn.Query(context.Background(), sql, pgx.QueryExecModeSimpleProtocol)
@@ -162,11 +163,11 @@ func TestStaleCutOff(t *testing.T) {
 		}
 		cut := time.Now()
 
-		exec(t, f.conn, "UPDATE a SET v = 2")
-		exec(t, f.conn, "ALTER TABLE b ADD COLUMN w int DEFAULT 7") // waits for the tenure of the node that is cut off
-		exec(t, f.conn, "DROP TABLE child")
-		exec(t, f.conn, "ALTER TABLE a ADD COLUMN w int DEFAULT 7")
-		exec(t, f.conn, "ALTER TABLE a DROP COLUMN v")
+		simtest.Exec(t, f.conn, "UPDATE a SET v = 2")
+		simtest.Exec(t, f.conn, "ALTER TABLE b ADD COLUMN w int DEFAULT 7") // waits for the tenure of the node that is cut off
+		simtest.Exec(t, f.conn, "DROP TABLE child")
+		simtest.Exec(t, f.conn, "ALTER TABLE a ADD COLUMN w int DEFAULT 7")
+		simtest.Exec(t, f.conn, "ALTER TABLE a DROP COLUMN v")
 		time.Sleep(20 * time.Second)
 		if time.Since(cut) < 30*time.Second {
 			t.Fatal("the tenure lasts still")
@@ -208,16 +209,16 @@ func TestStaleCutOff(t *testing.T) {
 func TestBoundedLookupJoins(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, conn := usersByRow(t, "CREATE TABLE users (id int PRIMARY KEY, email text UNIQUE, name text) LOCALITY REGIONAL BY ROW",
+		c, conn := simtest.UsersByRow(t, "CREATE TABLE users (id int PRIMARY KEY, email text UNIQUE, name text) LOCALITY REGIONAL BY ROW",
 			"CREATE TABLE orders (id int PRIMARY KEY, buyer int, INDEX (buyer)) LOCALITY REGIONAL BY ROW")
 		names := sim.ThreeRegions().Names
 		for i, r := range names {
-			exec(t, conn, fmt.Sprintf("INSERT INTO users (id, email, name, crdb_region) SELECT g, 'e' || g, 'n', '%s' FROM generate_series(%d, %d) g", r, 100*i, 100*i+99))
-			exec(t, conn, fmt.Sprintf("INSERT INTO orders (id, buyer, crdb_region) SELECT g, 299 - g, '%s' FROM generate_series(%d, %d) g", r, 100*i, 100*i+99))
+			simtest.Exec(t, conn, fmt.Sprintf("INSERT INTO users (id, email, name, crdb_region) SELECT g, 'e' || g, 'n', '%s' FROM generate_series(%d, %d) g", r, 100*i, 100*i+99))
+			simtest.Exec(t, conn, fmt.Sprintf("INSERT INTO orders (id, buyer, crdb_region) SELECT g, 299 - g, '%s' FROM generate_series(%d, %d) g", r, 100*i, 100*i+99))
 		}
-		exec(t, conn, "ANALYZE users")
-		exec(t, conn, "ANALYZE orders")
-		homed(t, c, conn, "orders", 3, 2)
+		simtest.Exec(t, conn, "ANALYZE users")
+		simtest.Exec(t, conn, "ANALYZE orders")
+		simtest.Homed(t, c, conn, "orders", 3, 2)
 		time.Sleep(30 * time.Second)
 		joins := func(from string, conn *pgx.Conn) {
 			for _, x := range []struct {
@@ -231,10 +232,10 @@ func TestBoundedLookupJoins(t *testing.T) {
 			} {
 				for _, bound := range []string{"with_max_staleness('3m')", "with_min_timestamp(now() - '3m'::interval)"} {
 					sql := fmt.Sprintf(x.sql, "AS OF SYSTEM TIME "+bound)
-					if lines := plain(t, conn, "EXPLAIN "+sql); !strings.Contains(strings.Join(lines, "\n"), "lookup join") {
+					if lines := simtest.Plain(t, conn, "EXPLAIN "+sql); !strings.Contains(strings.Join(lines, "\n"), "lookup join") {
 						t.Errorf("%s is not a lookup join:\n%s", sql, strings.Join(lines, "\n"))
 					}
-					roundTrips(t, from+": "+sql, 0, func() {
+					simtest.RoundTrips(t, from+": "+sql, 0, func() {
 						rows, err := conn.Query(context.Background(), sql)
 						n := 0
 						for err == nil && rows.Next() {
@@ -252,7 +253,7 @@ func TestBoundedLookupJoins(t *testing.T) {
 		}
 		var conns []*pgx.Conn
 		for i := range names {
-			conns = append(conns, connectTo(t, c, 3*i, "movr"))
+			conns = append(conns, simtest.ConnectTo(t, c, 3*i, "movr"))
 			joins(names[i], conns[i])
 		}
 		for i := range 3 {

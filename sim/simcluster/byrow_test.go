@@ -17,72 +17,13 @@ import (
 
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // fiveContinents is a cluster of three nodes, in three zones, in each of the paper's five regions.
 func fiveContinents(t *testing.T) *simcluster.Cluster {
 	t.Helper()
-	return simcluster.Start(t, simcluster.Options{Regions: sim.FiveRegions(), NodesPerRegion: 3, Log: logTo()})
-}
-
-// homed waits until the leaseholders of a row-homed table's partitions are where the rows are homed.
-func homed(t *testing.T, c *simcluster.Cluster, conn *pgx.Conn, table string, regions, indexes int) {
-	t.Helper()
-	var got string
-	for range 240 {
-		got = placesOf(t, c, conn, table)
-		homes := map[string]int{}
-		for _, r := range sim.FiveRegions().Names {
-			for line := range strings.SplitSeq(got, "\n") {
-				if strings.HasSuffix(line, "; lease "+r) && strings.Contains(line, "3 "+r) {
-					homes[r]++
-				}
-			}
-		}
-		done := len(homes) == regions
-		for _, n := range homes {
-			done = done && n >= indexes
-		}
-		if done {
-			return
-		}
-		time.Sleep(500 * time.Millisecond)
-	}
-	t.Errorf("%s is at\n%s", table, got)
-}
-
-// leasesRest waits until no lease has moved for some time: the nodes of a new cluster even out how many each of them has, one in a second. A gateway finds a lease that has moved by a round
-// trip more.
-func leasesRest(t *testing.T, c *simcluster.Cluster) {
-	t.Helper()
-	var last string
-	for rested, tries := 0, 0; rested < 15; tries++ {
-		var leases []int
-		for i := range c.Names() {
-			leases = append(leases, int(c.Node(i).Store().Gauges().Leaseholders))
-		}
-		if now := fmt.Sprint(leases); now != last {
-			last, rested = now, 0
-		}
-		if rested++; tries > 300 {
-			t.Fatalf("leases go on moving: %s", last)
-		}
-		time.Sleep(time.Second)
-	}
-}
-
-// usersByRow is a cluster over three continents and a session in its database over all of them, in which statements have made the table users, with two
-// indexes: its leaseholders are where the rows are homed.
-func usersByRow(t *testing.T, statements ...string) (*simcluster.Cluster, *pgx.Conn) {
-	t.Helper()
-	c := threeContinents(t)
-	exec(t, connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
-	conn := connectTo(t, c, 0, "movr")
-	for _, q := range statements {
-		exec(t, conn, q)
-	}
-	homed(t, c, conn, "users", 3, 2)
-	return c, conn
+	return simcluster.Start(t, simcluster.Options{Regions: sim.FiveRegions(), NodesPerRegion: 3, Log: simtest.LogTo()})
 }
 
 // atAllLevels runs f for a session at each of nine nodes in three regions, in each region once at each level of isolation, and returns when all have ended.
@@ -97,7 +38,7 @@ func atAllLevels(ctx context.Context, t *testing.T, c *simcluster.Cluster, seed 
 				return
 			}
 			defer conn.Close(ctx)
-			exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
+			simtest.Exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
 			f(i, level, conn, rand.New(rand.NewPCG(seed, uint64(i))))
 		})
 	}
@@ -111,47 +52,47 @@ func TestRegionalByRow(t *testing.T) {
 		ctx := context.Background()
 		c := fiveContinents(t)
 		names := sim.FiveRegions().Names
-		root := connect(t, c, 0)
-		exec(t, root, fmt.Sprintf(`CREATE DATABASE movr PRIMARY REGION "%s" REGIONS "%s", "%s", "%s", "%s"`, names[0], names[1], names[2], names[3], names[4]))
-		conn := connectTo(t, c, 0, "movr")
-		exec(t, conn, `CREATE TABLE users (id int PRIMARY KEY, email text UNIQUE, phone text UNIQUE, name text) LOCALITY REGIONAL BY ROW`)
+		root := simtest.Connect(t, c, 0)
+		simtest.Exec(t, root, fmt.Sprintf(`CREATE DATABASE movr PRIMARY REGION "%s" REGIONS "%s", "%s", "%s", "%s"`, names[0], names[1], names[2], names[3], names[4]))
+		conn := simtest.ConnectTo(t, c, 0, "movr")
+		simtest.Exec(t, conn, `CREATE TABLE users (id int PRIMARY KEY, email text UNIQUE, phone text UNIQUE, name text) LOCALITY REGIONAL BY ROW`)
 		for i, r := range names {
-			exec(t, conn, fmt.Sprintf(`INSERT INTO users (id, email, phone, name, crdb_region) VALUES (%d, 'e%d', 'p%d', 'n', '%s')`, i, i, i, r))
+			simtest.Exec(t, conn, fmt.Sprintf(`INSERT INTO users (id, email, phone, name, crdb_region) VALUES (%d, 'e%d', 'p%d', 'n', '%s')`, i, i, i, r))
 		}
-		homed(t, c, conn, "users", 5, 3)
-		exec(t, conn, `CREATE TABLE rides (id int PRIMARY KEY, rider int REFERENCES users, guest int REFERENCES users) LOCALITY REGIONAL BY ROW`)
-		homed(t, c, conn, "rides", 5, 1)
-		leasesRest(t, c)
+		simtest.Homed(t, c, conn, "users", 5, 3)
+		simtest.Exec(t, conn, `CREATE TABLE rides (id int PRIMARY KEY, rider int REFERENCES users, guest int REFERENCES users) LOCALITY REGIONAL BY ROW`)
+		simtest.Homed(t, c, conn, "rides", 5, 1)
+		simtest.LeasesRest(t, c)
 		for i, r := range names {
-			local := connectTo(t, c, 3*i, "movr")
+			local := simtest.ConnectTo(t, c, 3*i, "movr")
 			farthest := time.Duration(0)
 			for j := range names {
 				farthest = max(farthest, sim.FiveRegions().RTT(names[i], names[j]))
 			}
-			roundTrips(t, r+": a read at home by primary key", 0, func() { exec(t, local, fmt.Sprintf("SELECT * FROM users WHERE id = %d", i)) })
-			roundTrips(t, r+": a read at home by a unique column", 0, func() { exec(t, local, fmt.Sprintf("SELECT * FROM users WHERE email = 'e%d'", i)) })
-			roundTrips(t, r+": a write at home", 0, func() { exec(t, local, fmt.Sprintf("UPDATE users SET name = 'x' WHERE id = %d", i)) })
-			roundTrips(t, r+": a write at home by a unique column", 0, func() { exec(t, local, fmt.Sprintf("UPDATE users SET name = 'x' WHERE email = 'e%d'", i)) })
+			simtest.RoundTrips(t, r+": a read at home by primary key", 0, func() { simtest.Exec(t, local, fmt.Sprintf("SELECT * FROM users WHERE id = %d", i)) })
+			simtest.RoundTrips(t, r+": a read at home by a unique column", 0, func() { simtest.Exec(t, local, fmt.Sprintf("SELECT * FROM users WHERE email = 'e%d'", i)) })
+			simtest.RoundTrips(t, r+": a write at home", 0, func() { simtest.Exec(t, local, fmt.Sprintf("UPDATE users SET name = 'x' WHERE id = %d", i)) })
+			simtest.RoundTrips(t, r+": a write at home by a unique column", 0, func() { simtest.Exec(t, local, fmt.Sprintf("UPDATE users SET name = 'x' WHERE email = 'e%d'", i)) })
 			// All regions are asked, and the answer of the one that has the row is enough (txn.TX9).
 			away := sim.FiveRegions().RTT(r, names[(i+1)%5])
-			roundTrips(t, r+": a read elsewhere by primary key", away, func() { exec(t, local, fmt.Sprintf("SELECT * FROM users WHERE id = %d", (i+1)%5)) })
-			roundTrips(t, r+": a read elsewhere by a unique column", away, func() { exec(t, local, fmt.Sprintf("SELECT email FROM users WHERE email = 'e%d'", (i+1)%5)) })
-			roundTrips(t, r+": a list, of which all but one are at home", away, func() {
-				exec(t, local, fmt.Sprintf("SELECT * FROM users WHERE id IN (%d, %d)", i, (i+1)%5))
+			simtest.RoundTrips(t, r+": a read elsewhere by primary key", away, func() { simtest.Exec(t, local, fmt.Sprintf("SELECT * FROM users WHERE id = %d", (i+1)%5)) })
+			simtest.RoundTrips(t, r+": a read elsewhere by a unique column", away, func() { simtest.Exec(t, local, fmt.Sprintf("SELECT email FROM users WHERE email = 'e%d'", (i+1)%5)) })
+			simtest.RoundTrips(t, r+": a list, of which all but one are at home", away, func() {
+				simtest.Exec(t, local, fmt.Sprintf("SELECT * FROM users WHERE id IN (%d, %d)", i, (i+1)%5))
 			})
-			roundTrips(t, r+": a lookup join", away, func() {
-				exec(t, local, fmt.Sprintf("SELECT u.* FROM (VALUES (%d), (%d)) v (id) JOIN users u ON u.id = v.id", i, (i+1)%5))
+			simtest.RoundTrips(t, r+": a lookup join", away, func() {
+				simtest.Exec(t, local, fmt.Sprintf("SELECT u.* FROM (VALUES (%d), (%d)) v (id) JOIN users u ON u.id = v.id", i, (i+1)%5))
 			})
-			roundTrips(t, r+": a read of a row that is not there", farthest, func() { exec(t, local, "SELECT * FROM users WHERE id = 77") })
+			simtest.RoundTrips(t, r+": a read of a row that is not there", farthest, func() { simtest.Exec(t, local, "SELECT * FROM users WHERE id = 77") })
 			n := 100 + 10*i
-			roundTrips(t, r+": an insert with three keys", farthest, func() {
+			simtest.RoundTrips(t, r+": an insert with three keys", farthest, func() {
 				n++
-				exec(t, local, fmt.Sprintf("INSERT INTO users (id, email, phone, name) VALUES (%d, 'e%d', 'p%d', 'n')", n, n, n))
+				simtest.Exec(t, local, fmt.Sprintf("INSERT INTO users (id, email, phone, name) VALUES (%d, 'e%d', 'p%d', 'n')", n, n, n))
 			})
 			user := n
-			roundTrips(t, r+": an insert that refers to rows elsewhere", farthest, func() {
+			simtest.RoundTrips(t, r+": an insert that refers to rows elsewhere", farthest, func() {
 				n++
-				exec(t, local, fmt.Sprintf("INSERT INTO rides (id, rider, guest) VALUES (%d, %d, %d)", n, (i+1)%5, (i+2)%5))
+				simtest.Exec(t, local, fmt.Sprintf("INSERT INTO rides (id, rider, guest) VALUES (%d, %d, %d)", n, (i+1)%5, (i+2)%5))
 			})
 			if _, err := local.Exec(ctx, fmt.Sprintf("INSERT INTO rides (id, rider) VALUES (%d, 77)", n+1)); err == nil || !strings.Contains(err.Error(), "23503") {
 				t.Errorf("a rider who does not exist: %v", err)
@@ -174,7 +115,7 @@ func TestMovingRowsAreFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
-		c, _ := usersByRow(t, `CREATE TABLE users (id int PRIMARY KEY, email int UNIQUE, n int NOT NULL DEFAULT 0) LOCALITY REGIONAL BY ROW`,
+		c, _ := simtest.UsersByRow(t, `CREATE TABLE users (id int PRIMARY KEY, email int UNIQUE, n int NOT NULL DEFAULT 0) LOCALITY REGIONAL BY ROW`,
 			`CREATE TABLE log (id int PRIMARY KEY, found int)`,
 			`INSERT INTO users (id, email) SELECT g, g + 100 FROM generate_series(0, 4) g`)
 		regions := sim.ThreeRegions().Names
@@ -253,7 +194,7 @@ func TestUniqueAcrossRegions(t *testing.T) {
 func uniqueAcrossRegions(t *testing.T, seed uint64) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	c, admin := usersByRow(t, `CREATE TABLE users (id int PRIMARY KEY, email int UNIQUE, n int NOT NULL DEFAULT 0) LOCALITY REGIONAL BY ROW`)
+	c, admin := simtest.UsersByRow(t, `CREATE TABLE users (id int PRIMARY KEY, email int UNIQUE, n int NOT NULL DEFAULT 0) LOCALITY REGIONAL BY ROW`)
 	regions := sim.ThreeRegions().Names
 	var mu sync.Mutex
 	outcomes := map[string]int{}
@@ -265,7 +206,7 @@ func uniqueAcrossRegions(t *testing.T, seed uint64) {
 		for i, r := range running {
 			t.Log(i, "is running", r)
 		}
-		t.Log(placesOf(t, c, admin, "users"))
+		t.Log(simtest.PlacesOf(t, c, admin, "users"))
 	})
 	atAllLevels(ctx, t, c, seed, func(i int, level string, conn *pgx.Conn, rng *rand.Rand) {
 		statement := func() (q string) {

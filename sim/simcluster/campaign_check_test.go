@@ -15,6 +15,7 @@ import (
 	"meridian/history"
 	"meridian/replica"
 	"meridian/replica/lease"
+	"meridian/sim/simcluster/simtest"
 )
 
 // recovered waits until every node serves a write to every table.
@@ -132,7 +133,7 @@ func (k *campaign) dump() {
 func (k *campaign) compareAll() {
 	var problems []string
 	for range 5 {
-		if problems = compared(k.c); len(problems) == 0 {
+		if problems = simtest.Compared(k.c); len(problems) == 0 {
 			return
 		}
 		time.Sleep(3 * time.Second)

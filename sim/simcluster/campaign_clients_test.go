@@ -14,6 +14,7 @@ import (
 
 	"meridian/history"
 	"meridian/kv"
+	"meridian/sim/simcluster/simtest"
 )
 
 // client is one worker's connection, which moves to another node when it breaks.
@@ -390,7 +391,7 @@ func (cl *client) administer() {
 	}
 	d := ranges[cl.dice.IntN(len(ranges))]
 	if cl.dice.IntN(4) == 0 {
-		if err := compareSome(k.c, cl.dice); err != nil {
+		if err := simtest.CompareSome(k.c, cl.dice); err != nil {
 			k.problem("%v", err)
 		}
 		k.count(&k.done, "compare")

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"runtime/pprof"
 	"slices"
 	"sort"
 	"strconv"
@@ -27,6 +26,7 @@ import (
 	"meridian/sim"
 	"meridian/sim/fault"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // The campaign: for each seed a cluster, clients that remember the answers that they got, and a plan of faults. No
@@ -81,7 +81,7 @@ func TestCampaign(t *testing.T) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			k := &campaign{seed: uint64(seed), stop: make(chan struct{}), probes: &probe.Set{}}
 			real := time.Now()
-			defer watchdog(seed).Stop()
+			defer simtest.Watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) { k.run(t) })
 			if err := k.regs.Check(time.Minute); err != nil && len(k.far) == 0 { // I4 holds within the bound only
 				k.problem("%v", err)
@@ -135,23 +135,6 @@ func (p probeTable) String() string {
 		}
 	}
 	return b.String()
-}
-
-// watchdog writes a profile next to the file that MERIDIAN_DUMP names if a seed takes more than a minute of real time.
-func watchdog(seed int) *time.Timer {
-	return time.AfterFunc(time.Minute, func() {
-		name := os.Getenv("MERIDIAN_DUMP")
-		if name == "" {
-			return
-		}
-		f, err := os.Create(fmt.Sprintf("%s.%d.cpu", name, seed))
-		if err != nil || pprof.StartCPUProfile(f) != nil {
-			return
-		}
-		time.Sleep(5 * time.Second)
-		pprof.StopCPUProfile()
-		f.Close()
-	})
 }
 
 // campaign is one seed's run.
@@ -244,7 +227,7 @@ func (k *campaign) summary() string {
 
 func (k *campaign) run(t *testing.T) {
 	dice := rand.New(rand.NewPCG(k.seed, 0xca3))
-	o := simcluster.Options{Seed: k.seed, Log: logTo(), Probes: k.probes, Configure: k.configure}
+	o := simcluster.Options{Seed: k.seed, Log: simtest.LogTo(), Probes: k.probes, Configure: k.configure}
 	switch dice.IntN(4) {
 	case 0:
 		k.topology = "three nodes in one region"

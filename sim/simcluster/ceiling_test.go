@@ -10,6 +10,7 @@ import (
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestCeiling: with bounds of 5 ms that nodes report, and the default maximum offset of 500 ms, uncertainty intervals and the leads of GLOBAL tables are those of the
@@ -18,9 +19,9 @@ func TestCeiling(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		bounds := []time.Duration{5 * time.Millisecond, 2 * time.Millisecond, 3 * time.Millisecond}
-		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, Log: logTo(),
+		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, Log: simtest.LogTo(),
 			Configure: func(i int, o *server.Options) { o.Time = truetime.Options{Bound: bounds[i]} }})
-		replicated(t, c, 3)
+		simtest.Replicated(t, c, 3)
 		reach := func(i int) time.Duration {
 			r := c.Node(i).Clock().Read()
 			return time.Duration(r.Limit().Wall - r.Now.Wall)
@@ -40,8 +41,8 @@ func TestCeiling(t *testing.T) {
 		bounds[1] = 60 * time.Millisecond
 		c.Boot(1)
 		c.WaitReady(1)
-		conn := connect(t, c, 1)
-		exec(t, conn, "SELECT 1")
+		conn := simtest.Connect(t, c, 1)
+		simtest.Exec(t, conn, "SELECT 1")
 		time.Sleep(20 * time.Second)
 		if d := reach(0); d != 5*time.Millisecond+76*time.Millisecond {
 			t.Errorf("after a node with a worse bound has come, n1 looks ahead by %s", d)

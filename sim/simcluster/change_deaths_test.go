@@ -22,6 +22,7 @@ import (
 	"meridian/replica"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestChangeWithDeaths: at some moment of a change of a table's commit protocol, while clients add to its rows, the leaseholder of the table's range loses its power, or the node that runs the statement. The
@@ -30,7 +31,7 @@ import (
 // MERIDIAN_SEEDS, MERIDIAN_FIRST and MERIDIAN_SEED are TestCampaign's.
 func TestChangeWithDeaths(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seedsAsked(t, 1, 2) {
+	for _, seed := range simtest.Seeds(t, 1, 2) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k := &deathsInChange{campaign: &campaign{seed: uint64(seed), start: time.Now()}, dice: rand.New(rand.NewPCG(uint64(seed), 0xdead))}
@@ -58,16 +59,16 @@ type deathsInChange struct {
 const deathRows, deathClients = 20, 6
 
 func (k *deathsInChange) run(t *testing.T) {
-	o := simcluster.Options{Seed: k.seed, Log: logTo()}
+	o := simcluster.Options{Seed: k.seed, Log: simtest.LogTo()}
 	if k.topology, k.lasts = "one region", 130*time.Millisecond; k.dice.IntN(2) == 0 {
 		k.topology, k.lasts, o.Regions, o.NodesPerRegion = "three regions", 5*time.Second/2, sim.ThreeRegions(), 1
 	}
 	k.c = simcluster.Start(t, o)
-	replicated(t, k.c, 3)
-	setup := connect(t, k.c, 0)
-	exec(t, setup, "CREATE TABLE counts (id int PRIMARY KEY, n int NOT NULL) WITH (commit_protocol = 'fast_paxos')")
-	exec(t, setup, fmt.Sprintf("INSERT INTO counts SELECT i, 0 FROM generate_series(0, %d) i", deathRows-1))
-	k.table = keys.IndexPrefix(tableIDOf(t, setup, "counts"), uint32(1))
+	simtest.Replicated(t, k.c, 3)
+	setup := simtest.Connect(t, k.c, 0)
+	simtest.Exec(t, setup, "CREATE TABLE counts (id int PRIMARY KEY, n int NOT NULL) WITH (commit_protocol = 'fast_paxos')")
+	simtest.Exec(t, setup, fmt.Sprintf("INSERT INTO counts SELECT i, 0 FROM generate_series(0, %d) i", deathRows-1))
+	k.table = keys.IndexPrefix(simtest.TableIDOf(t, setup, "counts"), uint32(1))
 	setup.Close(t.Context())
 	time.Sleep(5 * time.Second)
 	var stop atomic.Bool

@@ -18,6 +18,7 @@ import (
 	"meridian/kv"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // The rows that an adder writes.
@@ -112,21 +113,21 @@ type changeLoad struct {
 }
 
 func (w *changeLoad) run(t *testing.T) {
-	c := simcluster.Start(t, simcluster.Options{Regions: sim.FiveRegions(), NodesPerRegion: 1, Log: logTo()})
-	exec(t, connect(t, c, 0), "SET CLUSTER SETTING replicas.voters = 5")
-	replicated(t, c, 5)
-	exec(t, connect(t, c, 0), "CREATE DATABASE d")
-	conn := connectTo(t, c, 0, "d")
-	exec(t, conn, "CREATE TABLE counts (id int PRIMARY KEY, n int NOT NULL, tag int, INDEX (tag)) WITH (commit_protocol = 'fast_paxos')")
+	c := simcluster.Start(t, simcluster.Options{Regions: sim.FiveRegions(), NodesPerRegion: 1, Log: simtest.LogTo()})
+	simtest.Exec(t, simtest.Connect(t, c, 0), "SET CLUSTER SETTING replicas.voters = 5")
+	simtest.Replicated(t, c, 5)
+	simtest.Exec(t, simtest.Connect(t, c, 0), "CREATE DATABASE d")
+	conn := simtest.ConnectTo(t, c, 0, "d")
+	simtest.Exec(t, conn, "CREATE TABLE counts (id int PRIMARY KEY, n int NOT NULL, tag int, INDEX (tag)) WITH (commit_protocol = 'fast_paxos')")
 	const clients, own = 25, 8
 	const rows = clients * own
 	if w.parts > 1 {
 		for i := range w.parts - 1 {
-			exec(t, conn, fmt.Sprintf("ALTER TABLE counts SPLIT AT VALUES (%d)", rows/w.parts*(i+1)))
+			simtest.Exec(t, conn, fmt.Sprintf("ALTER TABLE counts SPLIT AT VALUES (%d)", rows/w.parts*(i+1)))
 		}
-		exec(t, conn, "ALTER INDEX counts_tag_idx SPLIT AT VALUES (0)")
+		simtest.Exec(t, conn, "ALTER INDEX counts_tag_idx SPLIT AT VALUES (0)")
 	}
-	exec(t, conn, fmt.Sprintf("INSERT INTO counts SELECT i, 0, i FROM generate_series(0, %d) i", rows-1))
+	simtest.Exec(t, conn, fmt.Sprintf("INSERT INTO counts SELECT i, 0, i FROM generate_series(0, %d) i", rows-1))
 	time.Sleep(10 * time.Second)
 	var stop atomic.Bool
 	var all []*adder
@@ -141,7 +142,7 @@ func (w *changeLoad) run(t *testing.T) {
 			a.kind, set = twoRanges, "n = n + 1, tag = tag + 10000"
 		}
 		a.part = first * w.parts / rows
-		conn := connectTo(t, c, a.node, "d")
+		conn := simtest.ConnectTo(t, c, a.node, "d")
 		all = append(all, a)
 		wg.Go(func() {
 			a.run(conn, &stop, func(n int) (int, string) {
@@ -202,11 +203,11 @@ func (w *changeLoad) run(t *testing.T) {
 		}
 	}
 	for id, n := range wanted {
-		if got := ask[int](t, conn, fmt.Sprintf("SELECT n FROM counts WHERE id = %d", id)); got < n || got > n+unsure[id] {
+		if got := simtest.Ask[int](t, conn, fmt.Sprintf("SELECT n FROM counts WHERE id = %d", id)); got < n || got > n+unsure[id] {
 			t.Errorf("row %d has %d updates, want %d", id, got, n)
 		}
 	}
-	if n := ask[int](t, conn, "SELECT count(*) FROM counts@counts_tag_idx AS i JOIN counts AS r ON i.id = r.id AND i.tag = r.tag"); n != rows {
+	if n := simtest.Ask[int](t, conn, "SELECT count(*) FROM counts@counts_tag_idx AS i JOIN counts AS r ON i.id = r.id AND i.tag = r.tag"); n != rows {
 		t.Errorf("%d rows are in the index with what they have", n)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"meridian/cluster"
 	"meridian/server"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestClockOutsideOfItsBound: with a configured bound of 5 ms, a clock that is 99 ms off is found within a second, its node is named and stops, and no read that it
@@ -22,16 +23,16 @@ func TestClockOutsideOfItsBound(t *testing.T) {
 	for _, offset := range []time.Duration{99 * time.Millisecond, -99 * time.Millisecond} {
 		t.Run(offset.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := simcluster.Start(t, simcluster.Options{Log: logTo(), Configure: func(_ int, o *server.Options) { o.Time.Bound = 5 * time.Millisecond }})
-				replicated(t, c, 3)
+				c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), Configure: func(_ int, o *server.Options) { o.Time.Bound = 5 * time.Millisecond }})
+				simtest.Replicated(t, c, 3)
 				ctx := context.Background()
 				wrong := c.Node(1)
 				id := wrong.NodeID()
-				conn := connect(t, c, 1)
-				exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int)")
-				exec(t, conn, "INSERT INTO t VALUES (1, 1)")
+				conn := simtest.Connect(t, c, 1)
+				simtest.Exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int)")
+				simtest.Exec(t, conn, "INSERT INTO t VALUES (1, 1)")
 				time.Sleep(5 * time.Second)
-				watcher := connect(t, c, 0)
+				watcher := simtest.Connect(t, c, 0)
 				c.Machines[1].Clock.Jump(offset)
 				begun := time.Now()
 				var failed error
@@ -57,7 +58,7 @@ func TestClockOutsideOfItsBound(t *testing.T) {
 				if err := watcher.QueryRow(ctx, "SELECT state FROM meridian_internal.clocks WHERE node_id = $1", int64(id)).Scan(&state); err != nil || state != cluster.OffsetWrong {
 					t.Errorf("n%d is %q, %v", id, state, err)
 				}
-				exec(t, watcher, "UPDATE t SET n = 2 WHERE id = 1") // the others go on
+				simtest.Exec(t, watcher, "UPDATE t SET n = 2 WHERE id = 1") // the others go on
 			})
 		})
 	}
@@ -67,15 +68,15 @@ func TestClockOutsideOfItsBound(t *testing.T) {
 func TestTwoClocksContradict(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 2, Log: logTo(), Configure: func(_ int, o *server.Options) { o.Time.Bound = 5 * time.Millisecond }})
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 2, Log: simtest.LogTo(), Configure: func(_ int, o *server.Options) { o.Time.Bound = 5 * time.Millisecond }})
 		time.Sleep(10 * time.Second)
 		ctx := context.Background()
-		conn := connect(t, c, 0)
-		exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int)")
-		exec(t, conn, "INSERT INTO t VALUES (1, 1)")
+		conn := simtest.Connect(t, c, 0)
+		simtest.Exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int)")
+		simtest.Exec(t, conn, "INSERT INTO t VALUES (1, 1)")
 		time.Sleep(5 * time.Second)
-		exec(t, conn, "BEGIN")
-		exec(t, conn, "UPDATE t SET n = 2 WHERE id = 1")
+		simtest.Exec(t, conn, "BEGIN")
+		simtest.Exec(t, conn, "UPDATE t SET n = 2 WHERE id = 1")
 		c.Machines[1].Clock.Jump(99 * time.Millisecond)
 		time.Sleep(1010 * time.Millisecond)
 		code := func(err error) string {
@@ -89,18 +90,18 @@ func TestTwoClocksContradict(t *testing.T) {
 			t.Errorf("COMMIT: %v", err)
 		}
 		for i := range 2 {
-			conn := connect(t, c, i)
+			conn := simtest.Connect(t, c, i)
 			if _, err := conn.Exec(ctx, "SELECT n FROM t"); !strings.Contains(code(err), "no majority says which") {
 				t.Errorf("n%d: %v", i+1, err)
 			}
-			exec(t, conn, "SHOW CLUSTER CLOCKS")
-			exec(t, conn, "SELECT n FROM t AS OF SYSTEM TIME '-2s'")
+			simtest.Exec(t, conn, "SHOW CLUSTER CLOCKS")
+			simtest.Exec(t, conn, "SELECT n FROM t AS OF SYSTEM TIME '-2s'")
 			if err := c.StoppedItself(i, c.Node(i)); err != nil {
 				t.Error(err)
 			}
 		}
 		c.Machines[1].Clock.Jump(-99 * time.Millisecond)
 		time.Sleep(3 * time.Second)
-		exec(t, connect(t, c, 1), "UPDATE t SET n = n + 1 WHERE id = 1")
+		simtest.Exec(t, simtest.Connect(t, c, 1), "UPDATE t SET n = n + 1 WHERE id = 1")
 	})
 }

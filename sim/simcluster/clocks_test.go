@@ -10,6 +10,7 @@ import (
 	"meridian/clock"
 	"meridian/server"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestShowClusterClocks: each node shows the offsets of the others' clocks from its own, their errors, and the times of
@@ -17,11 +18,11 @@ import (
 func TestShowClusterClocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-		replicated(t, c, 3)
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
 		c.Machines[1].Clock.SetOffset(120 * time.Millisecond)
 		time.Sleep(15 * time.Second)
-		conn := connect(t, c, 0)
+		conn := simtest.Connect(t, c, 0)
 		type row struct {
 			node                int64
 			offset, err, max, t *time.Duration
@@ -82,7 +83,7 @@ func TestShowClusterClocks(t *testing.T) {
 func TestTimeDoesNotGoBackOverARestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Log: logTo()})
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Log: simtest.LogTo()})
 		time.Sleep(10 * time.Second)
 		var last clock.Timestamp
 		for _, back := range []time.Duration{0, 20 * time.Second, 40 * time.Second} {

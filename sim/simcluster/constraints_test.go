@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"meridian/sim"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestConstraintsInOneRound: at each level of isolation, the parents of a new row and its keys in other regions are looked for in one round, whatever the regions in which
@@ -23,21 +24,21 @@ import (
 func TestConstraintsInOneRound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, conn := usersByRow(t, "SET search_path = public", // see TestPredictedRounds
+		c, conn := simtest.UsersByRow(t, "SET search_path = public", // see TestPredictedRounds
 			"CREATE TABLE users (id int PRIMARY KEY, email text UNIQUE) LOCALITY REGIONAL BY ROW",
 			`CREATE TABLE cities (id int PRIMARY KEY, name text) LOCALITY REGIONAL BY TABLE IN "us-west1"`,
 			"CREATE TABLE rides (id int PRIMARY KEY, code text UNIQUE, rider int REFERENCES users, driver int REFERENCES users, city int REFERENCES cities) LOCALITY REGIONAL BY ROW",
 			"CREATE TABLE trips (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), rider int REFERENCES users, city int REFERENCES cities) LOCALITY REGIONAL BY ROW",
 			"INSERT INTO users (id, email, crdb_region) VALUES (1, 'a', 'us-east1'), (2, 'b', 'us-west1'), (3, 'c', 'europe-west1')",
 			"INSERT INTO cities VALUES (1, 'here'), (2, 'there')")
-		homed(t, c, conn, "rides", 3, 2)
-		homed(t, c, conn, "trips", 3, 1)
-		leasesRest(t, c)
+		simtest.Homed(t, c, conn, "rides", 3, 2)
+		simtest.Homed(t, c, conn, "trips", 3, 1)
+		simtest.LeasesRest(t, c)
 		names := sim.ThreeRegions().Names
 		west, europe := sim.ThreeRegions().RTT(names[0], names[1]), sim.ThreeRegions().RTT(names[0], names[2])
 		n := 0
 		for _, level := range []string{"serializable", "repeatable read", "read committed"} {
-			exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
+			simtest.Exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
 			for _, x := range []struct {
 				sql               string
 				want              time.Duration
@@ -59,17 +60,17 @@ func TestConstraintsInOneRound(t *testing.T) {
 					return numbered(x.sql, n)
 				}
 				for range 3 { // finds out where ranges are
-					exec(t, conn, sql())
+					simtest.Exec(t, conn, sql())
 					time.Sleep(time.Second)
 				}
-				explained := plain(t, conn, "EXPLAIN "+sql())
+				explained := simtest.Plain(t, conn, "EXPLAIN "+sql())
 				time.Sleep(time.Second)
-				lines := plain(t, conn, "EXPLAIN ANALYZE "+sql())
-				predicted, actual := footer(t, explained, "wide-area rounds"), footer(t, lines, "wide-area rounds that took place")
+				lines := simtest.Plain(t, conn, "EXPLAIN ANALYZE "+sql())
+				predicted, actual := simtest.Footer(t, explained, "wide-area rounds"), simtest.Footer(t, lines, "wide-area rounds that took place")
 				if predicted != x.predicted || actual != x.actual {
 					t.Errorf("%s at %s: predicted %s rounds, %s took place; want %s, %s\n%s", x.sql, level, predicted, actual, x.predicted, x.actual, strings.Join(lines, "\n"))
 				}
-				roundTrips(t, level+": "+x.sql, x.want, func() { exec(t, conn, sql()) })
+				simtest.RoundTrips(t, level+": "+x.sql, x.want, func() { simtest.Exec(t, conn, sql()) })
 			}
 		}
 	})
@@ -92,7 +93,7 @@ func TestConstraintsHold(t *testing.T) {
 func constraintsHold(t *testing.T, seed uint64) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	c, admin := usersByRow(t, "CREATE TABLE users (id int PRIMARY KEY, email int UNIQUE) LOCALITY REGIONAL BY ROW",
+	c, admin := simtest.UsersByRow(t, "CREATE TABLE users (id int PRIMARY KEY, email int UNIQUE) LOCALITY REGIONAL BY ROW",
 		"CREATE TABLE rides (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), code int UNIQUE, rider int REFERENCES users, driver int REFERENCES users, INDEX (rider), INDEX (driver)) LOCALITY REGIONAL BY ROW",
 		"INSERT INTO users (id, email) SELECT g, g FROM generate_series(0, 9) g")
 	regions := sim.ThreeRegions().Names
@@ -185,10 +186,10 @@ func violations(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 func TestUniqueInLargeStatement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, conn := usersByRow(t, "CREATE TABLE users (id int PRIMARY KEY, email int UNIQUE, name text) LOCALITY REGIONAL BY ROW")
+		_, conn := simtest.UsersByRow(t, "CREATE TABLE users (id int PRIMARY KEY, email int UNIQUE, name text) LOCALITY REGIONAL BY ROW")
 		const rows = 400
 		for _, level := range []string{"serializable", "read committed"} {
-			exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
+			simtest.Exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
 			_, err := conn.Exec(context.Background(), fmt.Sprintf(`INSERT INTO users (id, email, name, crdb_region) SELECT g, g %% %d, repeat('x', 20000),
 				CASE WHEN g = %d THEN 'europe-west1' ELSE 'us-east1' END::crdb_internal_region FROM generate_series(1, %d) g`, rows-1, rows, rows))
 			var pg *pgconn.PgError

@@ -13,6 +13,7 @@ import (
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // Snapshot reads that go on at another replica (Spanner §4.2.2): a gateway reads a large table a page at a time, each page at the same timestamp, from the key that the page before has reached.
@@ -29,16 +30,16 @@ const (
 // continueWorld has an externally consistent database, whose table has its leaseholder in us-east1 and two of five replicas in europe-west1. Two nodes of other regions have one each.
 func continueWorld(t *testing.T, o simcluster.Options) *fiveRegions {
 	t.Helper()
-	o.Regions, o.Nodes, o.MaxOffset, o.Log = sim.FiveRegions(), []int{1, 1, 3, 1, 1}, 10*time.Millisecond, logTo()
+	o.Regions, o.Nodes, o.MaxOffset, o.Log = sim.FiveRegions(), []int{1, 1, 3, 1, 1}, 10*time.Millisecond, simtest.LogTo()
 	c := simcluster.Start(t, o)
-	f := &fiveRegions{T: t, c: c, conn: connect(t, c, 0)}
-	exec(t, f.conn, "CREATE DATABASE d")
-	exec(t, f.conn, "ALTER DATABASE d SET external_consistency = on")
-	near := connectTo(t, c, 0, "d")
-	exec(t, near, "CREATE TABLE t (id int PRIMARY KEY, v int, pad text)")
+	f := &fiveRegions{T: t, c: c, conn: simtest.Connect(t, c, 0)}
+	simtest.Exec(t, f.conn, "CREATE DATABASE d")
+	simtest.Exec(t, f.conn, "ALTER DATABASE d SET external_consistency = on")
+	near := simtest.ConnectTo(t, c, 0, "d")
+	simtest.Exec(t, near, "CREATE TABLE t (id int PRIMARY KEY, v int, pad text)")
 	for i := range 4 {
-		exec(t, near, fmt.Sprintf("INSERT INTO t SELECT g, 0, repeat('x', %d) FROM generate_series(%d, %d) g", continueBytes, i*continueRows/4+1, (i+1)*continueRows/4))
-		exec(t, near, fmt.Sprintf("ALTER TABLE t SPLIT AT VALUES (%d)", i*continueRows/4+1))
+		simtest.Exec(t, near, fmt.Sprintf("INSERT INTO t SELECT g, 0, repeat('x', %d) FROM generate_series(%d, %d) g", continueBytes, i*continueRows/4+1, (i+1)*continueRows/4))
+		simtest.Exec(t, near, fmt.Sprintf("ALTER TABLE t SPLIT AT VALUES (%d)", i*continueRows/4+1))
 	}
 	time.Sleep(10 * time.Second)
 	for i := range c.Len() {
@@ -122,12 +123,12 @@ func (f *fiveRegions) scan(conn *pgx.Conn, s continuedScan, between func()) (out
 		return n
 	}
 	if s.begin != "" {
-		exec(f.T, conn, s.begin)
+		simtest.Exec(f.T, conn, s.begin)
 	}
 	if query := "SELECT id, v, pad FROM t " + s.bound + " ORDER BY id"; s.step == 0 {
 		take(query)
 	} else {
-		exec(f.T, conn, "DECLARE c CURSOR FOR "+query)
+		simtest.Exec(f.T, conn, "DECLARE c CURSOR FOR "+query)
 		for {
 			if take(fmt.Sprintf("FETCH %d FROM c", s.step)) == 0 {
 				break
@@ -136,7 +137,7 @@ func (f *fiveRegions) scan(conn *pgx.Conn, s continuedScan, between func()) (out
 		}
 	}
 	if s.begin != "" && conn.PgConn().TxStatus() != 'I' {
-		exec(f.T, conn, "COMMIT")
+		simtest.Exec(f.T, conn, "COMMIT")
 	}
 	out.took, out.bytes = time.Since(begin), f.arrived()-from
 	if next != continueRows+1 || sum != 0 || bad > 0 {
@@ -206,7 +207,7 @@ func (f *fiveRegions) served(node int) int64 {
 // read and of the ends is combined; MERIDIAN_SEEDS=2 combines all.
 func TestScanContinues(t *testing.T) {
 	t.Parallel()
-	all := len(seedsAsked(t, 1, 1)) > 1 // otherwise a part of the combinations
+	all := len(simtest.Seeds(t, 1, 1)) > 1 // otherwise a part of the combinations
 	for i, e := range ends {
 		t.Run(strings.ReplaceAll(e.name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
@@ -218,7 +219,7 @@ func TestScanContinues(t *testing.T) {
 					if !all && (i+j)%2 > 0 {
 						continue
 					}
-					conn := connectTo(t, f.c, gatewayNode, "d")
+					conn := simtest.ConnectTo(t, f.c, gatewayNode, "d")
 					time.Sleep(10 * time.Second)
 					f.scan(conn, s, func() {}) // knows where the ranges are
 					before := f.served(nearNode)
@@ -289,7 +290,7 @@ func TestScanContinuesAtALaggingReplica(t *testing.T) {
 				for _, s := range continuedScans[1+i : 3] { // the first one may go to the leaseholder as well
 					f.c.Network.Slow(f.c.Machines[0].Name, f.c.Machines[nextNode].Name, lag)
 					f.c.Network.Slow(f.c.Machines[1].Name, f.c.Machines[nextNode].Name, lag)
-					conn := connectTo(t, f.c, gatewayNode, "d")
+					conn := simtest.ConnectTo(t, f.c, gatewayNode, "d")
 					time.Sleep(10 * time.Second)
 					f.scan(conn, s, func() {})
 					whole := f.scan(conn, s, func() {})
@@ -329,7 +330,7 @@ func TestScanContinuesWithoutTheLeaseholder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := continueWorld(t, simcluster.Options{})
 		for _, s := range continuedScans {
-			conn := connectTo(t, f.c, gatewayNode, "d")
+			conn := simtest.ConnectTo(t, f.c, gatewayNode, "d")
 			time.Sleep(10 * time.Second)
 			f.scan(conn, s, func() {})
 			whole := f.scan(conn, s, func() {})

@@ -12,6 +12,7 @@ import (
 
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // costs are what a transaction costs all nodes and its client together. The time is virtual, so it consists of messages and syncs.
@@ -59,7 +60,7 @@ func pgbench(t *testing.T, conn *pgx.Conn) map[string]func() {
 		"INSERT INTO pgbench_accounts SELECT g, 1, 0, '' FROM generate_series(1, 1000) g",
 		"ANALYZE",
 	} {
-		exec(t, conn, s)
+		simtest.Exec(t, conn, s)
 	}
 	for name, s := range map[string]string{
 		"account": "UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid = $2",
@@ -74,24 +75,24 @@ func pgbench(t *testing.T, conn *pgx.Conn) map[string]func() {
 	}
 	dice := rand.New(rand.NewPCG(1, 2))
 	return map[string]func(){
-		"select-only": func() { exec(t, conn, "balance", 1+dice.IntN(1000)) },
+		"select-only": func() { simtest.Exec(t, conn, "balance", 1+dice.IntN(1000)) },
 		"simple-update": func() {
 			aid := 1 + dice.IntN(1000)
-			exec(t, conn, "BEGIN")
-			exec(t, conn, "account", 1, aid)
-			exec(t, conn, "balance", aid)
-			exec(t, conn, "history", 1, 1, aid, 1)
-			exec(t, conn, "END")
+			simtest.Exec(t, conn, "BEGIN")
+			simtest.Exec(t, conn, "account", 1, aid)
+			simtest.Exec(t, conn, "balance", aid)
+			simtest.Exec(t, conn, "history", 1, 1, aid, 1)
+			simtest.Exec(t, conn, "END")
 		},
 		"tpcb-like": func() {
 			aid, tid, bid := 1+dice.IntN(1000), 1+dice.IntN(100), 1+dice.IntN(10)
-			exec(t, conn, "BEGIN")
-			exec(t, conn, "account", 1, aid)
-			exec(t, conn, "balance", aid)
-			exec(t, conn, "teller", 1, tid)
-			exec(t, conn, "branch", 1, bid)
-			exec(t, conn, "history", tid, bid, aid, 1)
-			exec(t, conn, "END")
+			simtest.Exec(t, conn, "BEGIN")
+			simtest.Exec(t, conn, "account", 1, aid)
+			simtest.Exec(t, conn, "balance", aid)
+			simtest.Exec(t, conn, "teller", 1, tid)
+			simtest.Exec(t, conn, "branch", 1, bid)
+			simtest.Exec(t, conn, "history", tid, bid, aid, 1)
+			simtest.Exec(t, conn, "END")
 		},
 	}
 }
@@ -119,9 +120,9 @@ func TestTransactionsCostNoMore(t *testing.T) { // not parallel: it counts the a
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := simcluster.Start(t, simcluster.Options{Regions: one, NodesPerRegion: l.nodes, Log: logTo()})
-			replicated(t, c, l.nodes)
-			conn := connect(t, c, 0)
+			c := simcluster.Start(t, simcluster.Options{Regions: one, NodesPerRegion: l.nodes, Log: simtest.LogTo()})
+			simtest.Replicated(t, c, l.nodes)
+			conn := simtest.Connect(t, c, 0)
 			scripts := pgbench(t, conn)
 			if err := c.TransferLeases(context.Background(), 0); err != nil {
 				t.Fatal(err)

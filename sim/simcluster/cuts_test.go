@@ -19,6 +19,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // A cut is a set of directions between nodes in which nothing arrives any more: bit i*n+j is the way from node i to j.
@@ -163,16 +164,16 @@ type cutCluster struct {
 
 func newCutCluster(t *testing.T, o simcluster.Options, replicas int) *cutCluster {
 	x := &cutCluster{t: t, c: simcluster.Start(t, o), acked: map[int]int{}, maybe: map[int]int{}}
-	replicated(t, x.c, replicas)
-	s := connect(t, x.c, 0)
-	exec(t, s, "CREATE TABLE a (id int PRIMARY KEY, v int)")
-	exec(t, s, "CREATE TABLE b (id int PRIMARY KEY, v int)")
-	exec(t, s, "ALTER TABLE b SPLIT AT VALUES (100)")
+	simtest.Replicated(t, x.c, replicas)
+	s := simtest.Connect(t, x.c, 0)
+	simtest.Exec(t, s, "CREATE TABLE a (id int PRIMARY KEY, v int)")
+	simtest.Exec(t, s, "CREATE TABLE b (id int PRIMARY KEY, v int)")
+	simtest.Exec(t, s, "ALTER TABLE b SPLIT AT VALUES (100)")
 	for g := range x.c.Len() {
-		exec(t, s, "INSERT INTO a VALUES ($1, 0)", g)
-		exec(t, s, "INSERT INTO b VALUES ($1, 1000), ($1 + 100, 1000)", g)
+		simtest.Exec(t, s, "INSERT INTO a VALUES ($1, 0)", g)
+		simtest.Exec(t, s, "INSERT INTO b VALUES ($1, 1000), ($1 + 100, 1000)", g)
 	}
-	replicated(t, x.c, replicas)
+	simtest.Replicated(t, x.c, replicas)
 	for i := range x.c.Len() {
 		x.c.Node(i).Store().PauseQueues(true)
 	}
@@ -184,7 +185,7 @@ func newCutCluster(t *testing.T, o simcluster.Options, replicas int) *cutCluster
 			switch {
 			case err == nil:
 				x.acked[g]++
-			case code(err) == "40003" || len(code(err)) != 5: // or no answer came
+			case simtest.Code(err) == "40003" || len(simtest.Code(err)) != 5: // or no answer came
 				x.maybe[g]++
 			}
 			return err
@@ -287,11 +288,11 @@ func (x *cutCluster) try(name string, k cut) {
 			worst[s.kind] = max(worst[s.kind], took)
 			if took > cutServed {
 				complain(s, "and its ranges could be reached")
-			} else if s.err != nil && (!cutErrors[code(s.err)] || code(s.err) == "57P03" || s.start.After(begin.Add(cutServed))) {
+			} else if s.err != nil && (!cutErrors[simtest.Code(s.err)] || simtest.Code(s.err) == "57P03" || s.start.After(begin.Add(cutServed))) {
 				complain(s, "and its ranges could be reached")
 			}
 		default:
-			if took > cutRefused || s.err != nil && !cutErrors[code(s.err)] {
+			if took > cutRefused || s.err != nil && !cutErrors[simtest.Code(s.err)] {
 				complain(s, "and its ranges could not be reached")
 			}
 		}
@@ -358,7 +359,7 @@ func (x *cutCluster) leases(system, user int) {
 func (x *cutCluster) end() {
 	x.stop.Store(true)
 	x.wg.Wait()
-	s := connect(x.t, x.c, 0)
+	s := simtest.Connect(x.t, x.c, 0)
 	for g := range x.c.Len() {
 		var v, l, r int
 		err := s.QueryRow(context.Background(), `SELECT a.v, l.v, r.v FROM a, b l, b r WHERE a.id = $1 AND l.id = $1 AND r.id = $1 + 100`, g).Scan(&v, &l, &r)
@@ -380,7 +381,7 @@ func sampled(t *testing.T, lot []cut, n int) []cut {
 	if os.Getenv("MERIDIAN_CUTS") != "" || len(lot) <= n {
 		return lot
 	}
-	dice := rand.New(rand.NewPCG(uint64(seedsAsked(t, 1, 1)[0]), 7))
+	dice := rand.New(rand.NewPCG(uint64(simtest.Seeds(t, 1, 1)[0]), 7))
 	lot = append([]cut(nil), lot...)
 	dice.Shuffle(len(lot), func(i, j int) { lot[i], lot[j] = lot[j], lot[i] })
 	return lot[:n]
@@ -401,7 +402,7 @@ func TestCuts(t *testing.T) {
 			lot = lot[:1]
 		}
 		synctest.Test(t, func(t *testing.T) {
-			x := newCutCluster(t, simcluster.Options{Log: logTo(), Seed: 1}, 3)
+			x := newCutCluster(t, simcluster.Options{Log: simtest.LogTo(), Seed: 1}, 3)
 			for _, k := range lot {
 				x.leases(at[0], at[1])
 				x.try(fmt.Sprintf("system n%d, tables n%d", at[0]+1, at[1]+1), k)
@@ -429,7 +430,7 @@ func TestCutsOfFive(t *testing.T) {
 		lot = lot[:1]
 	}
 	synctest.Test(t, func(t *testing.T) {
-		x := newCutCluster(t, simcluster.Options{Log: logTo(), Seed: 1, NodesPerRegion: 5}, 3)
+		x := newCutCluster(t, simcluster.Options{Log: simtest.LogTo(), Seed: 1, NodesPerRegion: 5}, 3)
 		for i, k := range lot {
 			x.leases(i%5, (i+2)%5)
 			x.try(fmt.Sprintf("five nodes, system n%d, tables n%d", i%5+1, (i+2)%5+1), k)

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // Transactions wait for each other through versions of descriptors: each has used a table that another wants to lock. One of them
@@ -28,29 +29,29 @@ func TestDefinitionDeadlocks(t *testing.T) {
 		{{"SELECT * FROM t0", "DROP TABLE t1"}, {"SELECT * FROM t1", "DROP TABLE t2"}, {"SELECT * FROM t2", "DROP TABLE t0"}},
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Seed: 1, Log: logTo()})
-		replicated(t, c, 3)
+		c := simcluster.Start(t, simcluster.Options{Seed: 1, Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
 		ctx := context.Background()
-		admin := connect(t, c, 0)
-		exec(t, admin, "CREATE TABLE r (v int)")
-		exec(t, admin, "INSERT INTO r VALUES (0)")
+		admin := simtest.Connect(t, c, 0)
+		simtest.Exec(t, admin, "CREATE TABLE r (v int)")
+		simtest.Exec(t, admin, "INSERT INTO r VALUES (0)")
 		for i, ring := range rings {
 			for _, replay := range []string{"off", "on"} {
 				what := fmt.Sprint("ring ", i, ", replay ", replay)
 				func() {
 					for k := range 3 {
-						exec(t, admin, fmt.Sprintf("DROP TABLE IF EXISTS t%d", k))
-						exec(t, admin, fmt.Sprintf("CREATE TABLE t%d (id int)", k))
-						exec(t, admin, fmt.Sprintf("INSERT INTO t%d VALUES (1)", k))
+						simtest.Exec(t, admin, fmt.Sprintf("DROP TABLE IF EXISTS t%d", k))
+						simtest.Exec(t, admin, fmt.Sprintf("CREATE TABLE t%d (id int)", k))
+						simtest.Exec(t, admin, fmt.Sprintf("INSERT INTO t%d VALUES (1)", k))
 					}
 					time.Sleep(2 * time.Second)
 					var conns []*pgx.Conn
 					for k := range ring {
-						conn := connect(t, c, k)
+						conn := simtest.Connect(t, c, k)
 						conns = append(conns, conn)
-						exec(t, conn, "SET transaction_replay = "+replay)
-						exec(t, conn, "BEGIN")
-						exec(t, conn, ring[k][0])
+						simtest.Exec(t, conn, "SET transaction_replay = "+replay)
+						simtest.Exec(t, conn, "BEGIN")
+						simtest.Exec(t, conn, ring[k][0])
 					}
 					type outcome struct {
 						k   int

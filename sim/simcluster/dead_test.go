@@ -14,6 +14,7 @@ import (
 	"meridian/kv"
 	"meridian/replica"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/txn"
 )
 
@@ -92,7 +93,7 @@ func keptVoters(t *testing.T, c *simcluster.Cluster, i, asked int) (changes int)
 // ranges have all their voters.
 func TestDeadCampaign(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seedsAsked(t, 1, 1) {
+	for _, seed := range simtest.Seeds(t, 1, 1) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { deadForHours(t, uint64(seed)) })
 		})
@@ -109,7 +110,7 @@ func deadForHours(t *testing.T, seed uint64) {
 		nodes, asked = 3, 3 // the case of the defect
 	}
 	joiners := dice.IntN(2)
-	c := simcluster.New(t, simcluster.Options{Log: logTo(), NodesPerRegion: nodes + joiners, Seed: seed})
+	c := simcluster.New(t, simcluster.Options{Log: simtest.LogTo(), NodesPerRegion: nodes + joiners, Seed: seed})
 	ctx := context.Background()
 	c.Boot(0)
 	if _, err := c.Node(0).Init(ctx); err != nil {
@@ -121,13 +122,13 @@ func deadForHours(t *testing.T, seed uint64) {
 	for i := range nodes {
 		c.WaitReady(i)
 	}
-	conn := connect(t, c, 0)
-	exec(t, conn, fmt.Sprintf("SET CLUSTER SETTING replicas.voters = %d", asked))
-	exec(t, conn, "SET CLUSTER SETTING gc.ttlseconds = 1000000") // the history of all changes stays
+	conn := simtest.Connect(t, c, 0)
+	simtest.Exec(t, conn, fmt.Sprintf("SET CLUSTER SETTING replicas.voters = %d", asked))
+	simtest.Exec(t, conn, "SET CLUSTER SETTING gc.ttlseconds = 1000000") // the history of all changes stays
 	conn.Close(ctx)
-	replicated(t, c, asked)
+	simtest.Replicated(t, c, asked)
 	for _, k := range []int{10, 20, 30} {
-		if err := admin(c, 0, &kv.AdminSplitRequest{Key: userKey(k), Keep: clock.MaxTimestamp}); err != nil {
+		if err := simtest.Admin(c, 0, &kv.AdminSplitRequest{Key: simtest.UserKey(k), Keep: clock.MaxTimestamp}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -142,7 +143,7 @@ func deadForHours(t *testing.T, seed uint64) {
 			}
 			k, v := dice.IntN(40), fmt.Sprint(dice.Uint64())
 			limited, cancel := context.WithTimeout(ctx, 10*time.Second)
-			switch err := put(limited, n.DB(), userKey(k), v); {
+			switch err := simtest.Put(limited, n.DB(), simtest.UserKey(k), v); {
 			case err == nil:
 				acknowledged[k] = v
 			default:
@@ -188,9 +189,9 @@ func deadForHours(t *testing.T, seed uint64) {
 		}
 		time.Sleep(20 * time.Second)
 	}
-	replicated(t, c, min(asked, nodes))
+	simtest.Replicated(t, c, min(asked, nodes))
 	for k, v := range acknowledged {
-		got, err := c.Node(dice.IntN(nodes)).DB().Get(ctx, userKey(k))
+		got, err := c.Node(dice.IntN(nodes)).DB().Get(ctx, simtest.UserKey(k))
 		if err != nil || string(got) != v {
 			t.Errorf("key %d: %q was acknowledged; there is %q, %v", k, v, got, err)
 		}
@@ -200,7 +201,7 @@ func deadForHours(t *testing.T, seed uint64) {
 	if changes < 10 {
 		t.Error("next to nothing was changed")
 	}
-	rest(t, c)
+	simtest.Rest(t, c)
 }
 
 // TestForgottenDeadNode: a node is dead, and all others are started again, so that none of them has had a message of it. It
@@ -208,8 +209,8 @@ func deadForHours(t *testing.T, seed uint64) {
 func TestForgottenDeadNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 4})
-		replicated(t, c, 3)
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), NodesPerRegion: 4})
+		simtest.Replicated(t, c, 3)
 		ctx := context.Background()
 		ranges, err := c.Ranges(ctx, 0)
 		if err != nil {
@@ -260,19 +261,19 @@ func TestSleepWithoutTheDead(t *testing.T) {
 	for _, how := range []string{"crashed", "cut off"} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-				replicated(t, c, 3)
+				c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+				simtest.Replicated(t, c, 3)
 				ctx := context.Background()
-				if err := admin(c, 0, &kv.AdminSplitRequest{Key: userKey(0), Keep: clock.MaxTimestamp}); err != nil {
+				if err := simtest.Admin(c, 0, &kv.AdminSplitRequest{Key: simtest.UserKey(0), Keep: clock.MaxTimestamp}); err != nil {
 					t.Fatal(err)
 				}
-				if err := put(ctx, c.Node(0).DB(), userKey(1), "before"); err != nil {
+				if err := simtest.Put(ctx, c.Node(0).DB(), simtest.UserKey(1), "before"); err != nil {
 					t.Fatal(err)
 				}
-				if err := c.TransferLease(ctx, userKey(0), 0); err != nil {
+				if err := c.TransferLease(ctx, simtest.UserKey(0), 0); err != nil {
 					t.Fatal(err)
 				}
-				info, err := c.Node(0).Router().Range(ctx, userKey(0), true)
+				info, err := c.Node(0).Router().Range(ctx, simtest.UserKey(0), true)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -286,7 +287,7 @@ func TestSleepWithoutTheDead(t *testing.T) {
 				} else {
 					c.Network.Isolate(c.Machines[2].Name)
 				}
-				if err := put(ctx, c.Node(0).DB(), userKey(1), "meanwhile"); err != nil {
+				if err := simtest.Put(ctx, c.Node(0).DB(), simtest.UserKey(1), "meanwhile"); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(20 * time.Second)

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"meridian/keys"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestDeadlockOverRegions makes transactions of three regions wait for each other in a ring, each holding a row whose
@@ -21,12 +22,12 @@ import (
 func TestDeadlockOverRegions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := wideArea(t)
+		c := simtest.WideArea(t)
 		ctx := context.Background()
-		near := connect(t, c, 0)
-		exec(t, near, "CREATE TABLE ring (id int PRIMARY KEY, v int)")
-		exec(t, near, "INSERT INTO ring VALUES (0, 0), (1, 0), (2, 0)")
-		exec(t, near, "ALTER TABLE ring SPLIT AT VALUES (1), (2)")
+		near := simtest.Connect(t, c, 0)
+		simtest.Exec(t, near, "CREATE TABLE ring (id int PRIMARY KEY, v int)")
+		simtest.Exec(t, near, "INSERT INTO ring VALUES (0, 0), (1, 0), (2, 0)")
+		simtest.Exec(t, near, "ALTER TABLE ring SPLIT AT VALUES (1), (2)")
 		time.Sleep(2 * time.Second)
 		var table uint32
 		if err := near.QueryRow(ctx, "SELECT 'ring'::regclass::oid").Scan(&table); err != nil {
@@ -48,17 +49,17 @@ func TestDeadlockOverRegions(t *testing.T) {
 		if moved != 2 {
 			t.Fatalf("%d ranges begin in the table", moved)
 		}
-		conns := [3]*pgx.Conn{near, connect(t, c, 1), connect(t, c, 2)}
+		conns := [3]*pgx.Conn{near, simtest.Connect(t, c, 1), simtest.Connect(t, c, 2)}
 		for i, conn := range conns {
-			exec(t, conn, "SET transaction_replay = off")
-			exec(t, conn, "UPDATE ring SET v = v WHERE id = $1", (i+1)%3)
+			simtest.Exec(t, conn, "SET transaction_replay = off")
+			simtest.Exec(t, conn, "UPDATE ring SET v = v WHERE id = $1", (i+1)%3)
 		}
 		time.Sleep(time.Second)
 		var took []time.Duration
 		for round := range 9 {
 			for i, conn := range conns {
-				exec(t, conn, "BEGIN")
-				exec(t, conn, "UPDATE ring SET v = v + 1 WHERE id = $1", i)
+				simtest.Exec(t, conn, "BEGIN")
+				simtest.Exec(t, conn, "UPDATE ring SET v = v + 1 WHERE id = $1", i)
 			}
 			type outcome struct {
 				i   int

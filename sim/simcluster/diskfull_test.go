@@ -14,6 +14,7 @@ import (
 
 	"meridian/server"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/storage/engine"
 )
 
@@ -24,7 +25,7 @@ const (
 
 // onSmallDisks is a cluster whose disks are bounded, and small enough to be filled.
 func onSmallDisks(t *testing.T, nodes int) *simcluster.Cluster {
-	c := simcluster.New(t, simcluster.Options{NodesPerRegion: nodes, Log: logTo(), Configure: func(_ int, o *server.Options) { o.ReserveBytes = smallReserve }})
+	c := simcluster.New(t, simcluster.Options{NodesPerRegion: nodes, Log: simtest.LogTo(), Configure: func(_ int, o *server.Options) { o.ReserveBytes = smallReserve }})
 	for i := range nodes {
 		c.Boot(i)
 		if i == 0 {
@@ -35,7 +36,7 @@ func onSmallDisks(t *testing.T, nodes int) *simcluster.Cluster {
 		c.WaitReady(i)
 	}
 	if nodes >= 3 {
-		replicated(t, c, 3)
+		simtest.Replicated(t, c, 3)
 	}
 	return c
 }
@@ -120,7 +121,7 @@ func TestDiskFull(t *testing.T) {
 					t.Logf("%s: writes are taken again after %s", free, time.Since(begun))
 					run(10*time.Second, "DELETE FROM b WHERE id >= 1000")
 					for i := range nodes {
-						healthy(t, c, i)
+						simtest.Healthy(t, c, i)
 					}
 				}
 			})
@@ -136,11 +137,11 @@ func TestIndexOnAFullDisk(t *testing.T) {
 		c := onSmallDisks(t, 1)
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
-		conn := connect(t, c, 0)
-		exec(t, conn, "CREATE TABLE a (id bigint PRIMARY KEY, v text)")
-		exec(t, conn, "CREATE TABLE b (id bigint PRIMARY KEY, v text)")
-		exec(t, conn, "INSERT INTO b SELECT i, 'x' FROM generate_series(1, 1000) AS g(i)")
-		exec(t, conn, "INSERT INTO a SELECT -i, repeat(md5(i::text), 200) FROM generate_series(1, 200) AS g(i)")
+		conn := simtest.Connect(t, c, 0)
+		simtest.Exec(t, conn, "CREATE TABLE a (id bigint PRIMARY KEY, v text)")
+		simtest.Exec(t, conn, "CREATE TABLE b (id bigint PRIMARY KEY, v text)")
+		simtest.Exec(t, conn, "INSERT INTO b SELECT i, 'x' FROM generate_series(1, 1000) AS g(i)")
+		simtest.Exec(t, conn, "INSERT INTO a SELECT -i, repeat(md5(i::text), 200) FROM generate_series(1, 200) AS g(i)")
 		time.Sleep(time.Minute) // by then the store is as small as it gets
 		size := func(free uint64) {
 			c.Machines[0].Disk.SetSize(smallDisk)
@@ -166,7 +167,7 @@ func TestIndexOnAFullDisk(t *testing.T) {
 			}
 		}
 		time.AfterFunc(5*time.Second, func() { size(2 * smallReserve) }) // it may pass
-		exec(t, conn, "CREATE INDEX i ON b (v)")
+		simtest.Exec(t, conn, "CREATE INDEX i ON b (v)")
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"meridian/server"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestDrain stops a node in an orderly way while others are used: its leases are transferred first, so no client
@@ -18,15 +19,15 @@ import (
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-		replicated(t, c, 3)
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
 		ctx := context.Background()
 		if err := c.TransferLeases(ctx, 0); err != nil {
 			t.Fatal(err)
 		}
-		idle, busy := connect(t, c, 0), connect(t, c, 1)
-		exec(t, busy, "CREATE TABLE a (id int PRIMARY KEY)")
-		exec(t, idle, "SELECT * FROM a")
+		idle, busy := simtest.Connect(t, c, 0), simtest.Connect(t, c, 1)
+		simtest.Exec(t, busy, "CREATE TABLE a (id int PRIMARY KEY)")
+		simtest.Exec(t, idle, "SELECT * FROM a")
 		told := make(chan error, 1)
 		go func() { told <- idle.PgConn().WaitForNotification(ctx) }()
 		drained := make(chan time.Duration, 1)
@@ -41,7 +42,7 @@ func TestDrain(t *testing.T) {
 		worst := time.Duration(0)
 		for i := range 300 {
 			start := time.Now()
-			exec(t, busy, "INSERT INTO a VALUES ($1)", i)
+			simtest.Exec(t, busy, "INSERT INTO a VALUES ($1)", i)
 			worst = max(worst, time.Since(start))
 			time.Sleep(10 * time.Millisecond)
 			select {

@@ -10,19 +10,20 @@ import (
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestDrainedKeepsNoLease: a node where the leases of many ranges are preferred gives them away when it drains, and also those that come back, because another node follows a preference and has not heard.
 func TestDrainedKeepsNoLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions().WithoutLatency(), NodesPerRegion: 1, Log: logTo(), Configure: func(_ int, o *server.Options) { o.NonVoters = 0 }})
-		root := connect(t, c, 0)
-		exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1" SURVIVE REGION FAILURE`)
-		d := connectTo(t, c, 0, "d")
-		exec(t, d, "CREATE TABLE t (id int PRIMARY KEY)")
+		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions().WithoutLatency(), NodesPerRegion: 1, Log: simtest.LogTo(), Configure: func(_ int, o *server.Options) { o.NonVoters = 0 }})
+		root := simtest.Connect(t, c, 0)
+		simtest.Exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1" SURVIVE REGION FAILURE`)
+		d := simtest.ConnectTo(t, c, 0, "d")
+		simtest.Exec(t, d, "CREATE TABLE t (id int PRIMARY KEY)")
 		for i := range 40 {
-			exec(t, d, fmt.Sprintf("ALTER TABLE t SPLIT AT VALUES (%d)", i))
+			simtest.Exec(t, d, fmt.Sprintf("ALTER TABLE t SPLIT AT VALUES (%d)", i))
 		}
 		time.Sleep(20 * time.Second)
 		leases := func() int { return c.Node(0).Draining().Leases }

@@ -16,6 +16,7 @@ import (
 
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestRowsComeWithEntries: what a gateway reads by unique keys of rows that are homed everywhere, where rows come with their entries, is what a scan of the table finds in
@@ -24,9 +25,9 @@ func TestRowsComeWithEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
-		c := threeContinents(t)
-		exec(t, connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
-		admin := connectTo(t, c, 0, "movr")
+		c := simtest.ThreeContinents(t)
+		simtest.Exec(t, simtest.Connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		admin := simtest.ConnectTo(t, c, 0, "movr")
 		regions := []string{"us-east1", "us-west1", "europe-west1"}
 		shapes := []struct{ pk, key string }{
 			{"a int PRIMARY KEY", "u"}, {"a int, b text, PRIMARY KEY (b, a DESC)", "u DESC"}, {"a int, b uuid, PRIMARY KEY (b)", "u"},
@@ -34,8 +35,8 @@ func TestRowsComeWithEntries(t *testing.T) {
 		}
 		const rows = 60
 		for i, s := range shapes {
-			exec(t, admin, fmt.Sprintf("CREATE TABLE t%d (%s, u int, name text) LOCALITY REGIONAL BY ROW", i, s.pk))
-			exec(t, admin, fmt.Sprintf("CREATE UNIQUE INDEX ON t%d (%s)", i, s.key))
+			simtest.Exec(t, admin, fmt.Sprintf("CREATE TABLE t%d (%s, u int, name text) LOCALITY REGIONAL BY ROW", i, s.pk))
+			simtest.Exec(t, admin, fmt.Sprintf("CREATE UNIQUE INDEX ON t%d (%s)", i, s.key))
 			var cols, vals string
 			for _, col := range []struct{ name, value string }{{"b text", "'k' || g"}, {"b uuid", "gen_random_uuid()"}, {"b date", "'2026-01-01'::date + g"}, {"b numeric", "g + 0.50"}} {
 				if strings.Contains(s.pk, col.name) {
@@ -45,13 +46,13 @@ func TestRowsComeWithEntries(t *testing.T) {
 			if strings.Contains(s.pk, "c bool") {
 				cols, vals = cols+", c", vals+", g % 2 = 0"
 			}
-			exec(t, admin, fmt.Sprintf(`INSERT INTO t%d (a, u, name, crdb_region%s) SELECT g, g, repeat('x', (g * g * 37) %% 3000), (ARRAY['us-east1', 'us-west1', 'europe-west1'])[g %% 3 + 1]::crdb_internal_region%s
+			simtest.Exec(t, admin, fmt.Sprintf(`INSERT INTO t%d (a, u, name, crdb_region%s) SELECT g, g, repeat('x', (g * g * 37) %% 3000), (ARRAY['us-east1', 'us-west1', 'europe-west1'])[g %% 3 + 1]::crdb_internal_region%s
 				FROM generate_series(1, %d) g`, i, cols, vals, rows))
 		}
 		// Rows that are too large together for one answer.
-		exec(t, admin, "UPDATE t0 SET name = repeat('y', 700000) WHERE a <= 45 AND crdb_region = 'europe-west1'")
+		simtest.Exec(t, admin, "UPDATE t0 SET name = repeat('y', 700000) WHERE a <= 45 AND crdb_region = 'europe-west1'")
 		for i := range shapes {
-			homed(t, c, admin, fmt.Sprintf("t%d", i), 3, 2)
+			simtest.Homed(t, c, admin, fmt.Sprintf("t%d", i), 3, 2)
 		}
 		time.Sleep(10 * time.Second)
 		conn, err := c.Connect(ctx, 0, "movr")
@@ -146,14 +147,14 @@ func TestRowsAreLockedWithEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
-		c, conn := usersByRow(t, "SET search_path = public", // see TestPredictedRounds
+		c, conn := simtest.UsersByRow(t, "SET search_path = public", // see TestPredictedRounds
 			"CREATE TABLE users (id int PRIMARY KEY, email int UNIQUE, n int NOT NULL DEFAULT 0) LOCALITY REGIONAL BY ROW",
 			"INSERT INTO users (id, email, crdb_region) VALUES (1, 101, 'us-east1'), (2, 102, 'us-west1'), (3, 103, 'europe-west1'), (4, 104, 'us-west1')")
 		time.Sleep(10 * time.Second)
 		names := sim.ThreeRegions().Names
 		west, europe := sim.ThreeRegions().RTT(names[0], names[1]), sim.ThreeRegions().RTT(names[0], names[2])
 		for _, level := range []string{"serializable", "repeatable read", "read committed"} {
-			exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
+			simtest.Exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
 			for _, x := range []struct {
 				sql               string
 				predicted, actual string
@@ -165,16 +166,16 @@ func TestRowsAreLockedWithEntries(t *testing.T) {
 				{"DELETE FROM users WHERE email = 102 AND n > 0", "0 to 2", "1", west},
 			} {
 				for range 3 {
-					exec(t, conn, x.sql)
+					simtest.Exec(t, conn, x.sql)
 					time.Sleep(time.Second)
 				}
-				explained := plain(t, conn, "EXPLAIN "+x.sql)
-				lines := plain(t, conn, "EXPLAIN ANALYZE "+x.sql)
-				predicted, actual := footer(t, explained, "wide-area rounds"), footer(t, lines, "wide-area rounds that took place")
+				explained := simtest.Plain(t, conn, "EXPLAIN "+x.sql)
+				lines := simtest.Plain(t, conn, "EXPLAIN ANALYZE "+x.sql)
+				predicted, actual := simtest.Footer(t, explained, "wide-area rounds"), simtest.Footer(t, lines, "wide-area rounds that took place")
 				if predicted != x.predicted || actual != x.actual {
 					t.Errorf("%s at %s: predicted %s rounds, %s took place; want %s, %s\n%s", x.sql, level, predicted, actual, x.predicted, x.actual, strings.Join(lines, "\n"))
 				}
-				roundTrips(t, level+": "+x.sql, x.want, func() { exec(t, conn, x.sql) })
+				simtest.RoundTrips(t, level+": "+x.sql, x.want, func() { simtest.Exec(t, conn, x.sql) })
 			}
 			for _, x := range []struct {
 				sql  string
@@ -197,7 +198,7 @@ func TestRowsAreLockedWithEntries(t *testing.T) {
 					t.Errorf("%s at %s took %v, want %v: %v", x.sql, level, took, x.want, err)
 				}
 				if x.want == west { // the lock is there
-					other := connectTo(t, c, 3, "movr")
+					other := simtest.ConnectTo(t, c, 3, "movr")
 					if _, err := other.Exec(ctx, "SELECT n FROM users WHERE id = 2 FOR UPDATE NOWAIT"); err == nil || !strings.Contains(err.Error(), "55P03") {
 						t.Errorf("the row is not locked: %v", err)
 					}

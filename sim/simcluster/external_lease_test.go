@@ -12,6 +12,7 @@ import (
 
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // The duties of leaseholders and replicas for external consistency, each in one interleaving that shows its absence at once. docs/decisions/0017-external-consistency.md has the table of
@@ -21,19 +22,19 @@ import (
 func threeRegionsExternal(t *testing.T, maxOffset time.Duration) *simcluster.Cluster {
 	t.Helper()
 	offset := maxOffset * 19 / 50 // two fifths, less than what stops a node
-	c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, MaxOffset: maxOffset, Log: logTo()})
-	replicated(t, c, 3)
+	c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, MaxOffset: maxOffset, Log: simtest.LogTo()})
+	simtest.Replicated(t, c, 3)
 	for i := range c.Len() {
 		c.Node(i).Store().PauseQueues(true)
 	}
-	root := connect(t, c, 0)
-	exec(t, root, "CREATE DATABASE d")
-	exec(t, root, "ALTER DATABASE d SET external_consistency = on")
-	d := connectTo(t, c, 0, "d")
+	root := simtest.Connect(t, c, 0)
+	simtest.Exec(t, root, "CREATE DATABASE d")
+	simtest.Exec(t, root, "ALTER DATABASE d SET external_consistency = on")
+	d := simtest.ConnectTo(t, c, 0, "d")
 	for _, table := range []string{"a", "b"} {
-		exec(t, d, "CREATE TABLE "+table+" (id int PRIMARY KEY, v int)")
-		exec(t, d, "ALTER TABLE "+table+" SPLIT AT VALUES (0)")
-		exec(t, d, "INSERT INTO "+table+" VALUES (1, 0)")
+		simtest.Exec(t, d, "CREATE TABLE "+table+" (id int PRIMARY KEY, v int)")
+		simtest.Exec(t, d, "ALTER TABLE "+table+" SPLIT AT VALUES (0)")
+		simtest.Exec(t, d, "INSERT INTO "+table+" VALUES (1, 0)")
 	}
 	time.Sleep(5 * time.Second)
 	if err := c.TransferLeases(context.Background(), 0); err != nil {
@@ -42,10 +43,10 @@ func threeRegionsExternal(t *testing.T, maxOffset time.Duration) *simcluster.Clu
 	c.Machines[0].Clock.SetOffset(offset)
 	c.Machines[1].Clock.SetOffset(-offset)
 	for i := range c.Len() { // plans, and knows where the ranges are
-		conn := connectTo(t, c, i, "d")
-		exec(t, conn, "SELECT a.v, b.v FROM a, b")
-		exec(t, conn, "UPDATE a SET v = v WHERE id = 1")
-		exec(t, conn, "UPDATE b SET v = v WHERE id = 1")
+		conn := simtest.ConnectTo(t, c, i, "d")
+		simtest.Exec(t, conn, "SELECT a.v, b.v FROM a, b")
+		simtest.Exec(t, conn, "UPDATE a SET v = v WHERE id = 1")
+		simtest.Exec(t, conn, "UPDATE b SET v = v WHERE id = 1")
 	}
 	time.Sleep(5 * time.Second)
 	return c
@@ -61,10 +62,10 @@ func TestReadLocks(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := threeRegionsExternal(t, 500*time.Millisecond)
 				ctx := context.Background()
-				reader, writer := connectTo(t, c, 2, "d"), connectTo(t, c, 1, "d")
-				exec(t, reader, "SET transaction_replay = off")
-				exec(t, reader, "BEGIN")
-				if v := one(t, reader, "SELECT v FROM a WHERE id = 1"); v != 0 {
+				reader, writer := simtest.ConnectTo(t, c, 2, "d"), simtest.ConnectTo(t, c, 1, "d")
+				simtest.Exec(t, reader, "SET transaction_replay = off")
+				simtest.Exec(t, reader, "BEGIN")
+				if v := simtest.One(t, reader, "SELECT v FROM a WHERE id = 1"); v != 0 {
 					t.Fatal(v)
 				}
 				switch end {
@@ -102,7 +103,7 @@ func TestReadLocks(t *testing.T) {
 				took := <-written
 				t.Logf("the reader: %v; the writer took %v", err, took)
 				if end == "lost" {
-					if code(err) != "40001" || took > long {
+					if simtest.Code(err) != "40001" || took > long {
 						t.Errorf("the lock was lost, the writer took %v, and the reader's commit: %v", took, err)
 					}
 				} else if err != nil || took < long {
@@ -127,26 +128,26 @@ func TestAbdication(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				conns := map[bool]*pgx.Conn{}
 				for _, writes := range []bool{false, true} {
-					conns[writes] = connectTo(t, c, map[bool]int{false: reader, true: 1}[writes], "d")
+					conns[writes] = simtest.ConnectTo(t, c, map[bool]int{false: reader, true: 1}[writes], "d")
 				}
-				key := append(tableKey(t, conns[false], "a"), 0xfe) // behind its rows
-				exec(t, conns[false], "BEGIN READ ONLY")
-				before := one(t, conns[false], "SELECT v FROM a WHERE id = 1")
+				key := append(simtest.TableKey(t, conns[false], "a"), 0xfe) // behind its rows
+				simtest.Exec(t, conns[false], "BEGIN READ ONLY")
+				before := simtest.One(t, conns[false], "SELECT v FROM a WHERE id = 1")
 				begin := time.Now()
 				if err := c.TransferLease(ctx, key, 1); err != nil {
 					t.Fatal(err)
 				}
 				moved := time.Since(begin)
-				exec(t, conns[true], "UPDATE a SET v = v + 1 WHERE id = 1")
-				after := one(t, conns[false], "SELECT v FROM a WHERE id = 1")
-				exec(t, conns[false], "COMMIT")
+				simtest.Exec(t, conns[true], "UPDATE a SET v = v + 1 WHERE id = 1")
+				after := simtest.One(t, conns[false], "SELECT v FROM a WHERE id = 1")
+				simtest.Exec(t, conns[false], "COMMIT")
 				if most := 300 * time.Millisecond; moved > most {
 					t.Errorf("the transfer took %v, what was read is not ahead of the writer's time any more", moved)
 				}
 				if before != after {
 					t.Errorf("a read-only transaction has read %d, and %d after the lease moved", before, after)
 				}
-				if v := one(t, conns[false], "SELECT v FROM a WHERE id = 1"); v != before+1 {
+				if v := simtest.One(t, conns[false], "SELECT v FROM a WHERE id = 1"); v != before+1 {
 					t.Errorf("a transaction that began after the UPDATE was answered has read %d", v)
 				}
 			})
@@ -160,20 +161,20 @@ func TestReadNearPrepared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := threeRegionsExternal(t, 5*time.Millisecond) // the answer does not wait until the intents are gone
-		near := connectTo(t, c, 0, "d")
-		far := []*pgx.Conn{connectTo(t, c, 1, "d"), connectTo(t, c, 2, "d")}
+		near := simtest.ConnectTo(t, c, 0, "d")
+		far := []*pgx.Conn{simtest.ConnectTo(t, c, 1, "d"), simtest.ConnectTo(t, c, 2, "d")}
 		for i := range 6 {
-			exec(t, near, "BEGIN")
-			exec(t, near, "UPDATE a SET v = v + 1 WHERE id = 1")
-			exec(t, near, "UPDATE b SET v = v + 1 WHERE id = 1")
-			exec(t, near, "COMMIT")
+			simtest.Exec(t, near, "BEGIN")
+			simtest.Exec(t, near, "UPDATE a SET v = v + 1 WHERE id = 1")
+			simtest.Exec(t, near, "UPDATE b SET v = v + 1 WHERE id = 1")
+			simtest.Exec(t, near, "COMMIT")
 			for _, table := range []string{"a", "b"} {
 				for _, x := range far {
-					exec(t, x, "BEGIN READ ONLY")
-					if v := one(t, x, "SELECT v FROM "+table+" WHERE id = 1"); v != i+1 {
+					simtest.Exec(t, x, "BEGIN READ ONLY")
+					if v := simtest.One(t, x, "SELECT v FROM "+table+" WHERE id = 1"); v != i+1 {
 						t.Errorf("%s is %d after %d commits", table, v, i+1)
 					}
-					exec(t, x, "COMMIT")
+					simtest.Exec(t, x, "COMMIT")
 				}
 			}
 			time.Sleep(time.Second)
@@ -189,7 +190,7 @@ func TestPromiseAwaitsWrites(t *testing.T) {
 		c := threeRegionsExternal(t, 500*time.Millisecond)
 		ctx := context.Background()
 		c.Machines[2].Clock.SetOffset(190 * time.Millisecond)
-		near, far := connectTo(t, c, 0, "d"), connectTo(t, c, 2, "d")
+		near, far := simtest.ConnectTo(t, c, 0, "d"), simtest.ConnectTo(t, c, 2, "d")
 		time.Sleep(5 * time.Second)
 		for ago := time.Duration(0); ago < 80*time.Millisecond; ago += 10 * time.Millisecond {
 			written := make(chan error, 1)
@@ -198,16 +199,16 @@ func TestPromiseAwaitsWrites(t *testing.T) {
 				written <- err
 			}()
 			time.Sleep(ago)
-			exec(t, far, "BEGIN READ ONLY")
-			first := one(t, far, "SELECT v FROM a WHERE id = 1")
+			simtest.Exec(t, far, "BEGIN READ ONLY")
+			first := simtest.One(t, far, "SELECT v FROM a WHERE id = 1")
 			if err := <-written; err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
-			if again := one(t, far, "SELECT v FROM a WHERE id = 1"); again != first {
+			if again := simtest.One(t, far, "SELECT v FROM a WHERE id = 1"); again != first {
 				t.Errorf("a read-only transaction that began %v after an UPDATE has read %d, and then %d", ago, first, again)
 			}
-			exec(t, far, "COMMIT")
+			simtest.Exec(t, far, "COMMIT")
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"meridian/history"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestCausalReverse: in the default mode a cluster whose clocks differ shows what external consistency forbids, and the checkers
@@ -16,7 +17,7 @@ import (
 func TestCausalReverse(t *testing.T) {
 	t.Parallel()
 	var stamps, reads int
-	seeds := seedsAsked(t, 1, 6)
+	seeds := simtest.Seeds(t, 1, 6)
 	for _, seed := range seeds {
 		w := &externalWorkload{seed: uint64(seed), lasting: 60 * time.Second, clients: 24, behind: true}
 		begun := time.Now()
@@ -50,7 +51,7 @@ const externalOn = "ALTER DATABASE ext SET external_consistency = on"
 // differ as much as they may; every second seed has faults, and of the others every second one a node that learns the time late.
 func TestExternallyConsistent(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seedsAsked(t, 1, 3) {
+	for _, seed := range simtest.Seeds(t, 1, 3) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			w := &externalWorkload{seed: uint64(seed), lasting: 60 * time.Second, clients: 24, declare: []string{externalOn}, moments: true,
 				behind: seed%4 == 1, faults: seed%2 == 0}
@@ -88,7 +89,7 @@ func TestExternallyConsistent(t *testing.T) {
 // A node whose clock drifts faster than its daemon takes into account notices it at a poll and leaves; what it has done before may be out of the order of time, and is serializable.
 func TestExternallyConsistentByMasters(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seedsAsked(t, 1, 2) {
+	for _, seed := range simtest.Seeds(t, 1, 2) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			w := &externalWorkload{seed: uint64(seed), lasting: 75 * time.Second, clients: 16, declare: []string{externalOn}, moments: true, masters: 15, drifts: seed%2 == 0}
 			begun := time.Now()
@@ -121,7 +122,7 @@ func TestExternallyConsistentCampaign(t *testing.T) {
 	t.Parallel()
 	var sum externalVerdict
 	var messages, left, anomalies int
-	seeds := seedsAsked(t, 1, 2)
+	seeds := simtest.Seeds(t, 1, 2)
 	for _, seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			w := &externalWorkload{seed: uint64(seed), lasting: 60 * time.Second, clients: 24, declare: []string{externalOn}, moments: true, faults: true, all: true}

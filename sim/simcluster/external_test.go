@@ -3,7 +3,6 @@ package simcluster_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -14,37 +13,24 @@ import (
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // externalWorld is a database over five regions that is externally consistent, and survives the loss of a region, with two tables whose leaseholders are in the first one.
 func externalWorld(t *testing.T, epsilon time.Duration) (*simcluster.Cluster, *pgx.Conn) {
 	t.Helper()
-	c := simcluster.Start(t, simcluster.Options{Regions: sim.FiveRegions(), Nodes: []int{2, 1, 1, 1, 1}, MaxOffset: epsilon, Log: logTo(),
+	c := simcluster.Start(t, simcluster.Options{Regions: sim.FiveRegions(), Nodes: []int{2, 1, 1, 1, 1}, MaxOffset: epsilon, Log: simtest.LogTo(),
 		Configure: func(_ int, o *server.Options) { o.NonVoters = 0 }})
-	root := connect(t, c, 0)
-	exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1", "asia-northeast1", "australia-southeast1" SURVIVE REGION FAILURE`)
-	exec(t, root, "ALTER DATABASE d SET external_consistency = on")
-	near := connectTo(t, c, 0, "d")
+	root := simtest.Connect(t, c, 0)
+	simtest.Exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1", "asia-northeast1", "australia-southeast1" SURVIVE REGION FAILURE`)
+	simtest.Exec(t, root, "ALTER DATABASE d SET external_consistency = on")
+	near := simtest.ConnectTo(t, c, 0, "d")
 	for _, table := range []string{"a", "b"} {
-		exec(t, near, "CREATE TABLE "+table+" (id int PRIMARY KEY, v int)")
-		exec(t, near, "INSERT INTO "+table+" SELECT i, 0 FROM generate_series(1, 10) AS g(i)")
+		simtest.Exec(t, near, "CREATE TABLE "+table+" (id int PRIMARY KEY, v int)")
+		simtest.Exec(t, near, "INSERT INTO "+table+" SELECT i, 0 FROM generate_series(1, 10) AS g(i)")
 	}
 	time.Sleep(30 * time.Second)
 	return c, near
-}
-
-// took is the median of the virtual time that an operation takes.
-func took(t *testing.T, f func()) time.Duration {
-	t.Helper()
-	var all []time.Duration
-	for range 9 {
-		begin := time.Now()
-		f()
-		all = append(all, time.Since(begin))
-		time.Sleep(time.Second)
-	}
-	slices.Sort(all)
-	return all[len(all)/2]
 }
 
 // TestExternalTakesTheLongerOf: a commit takes a round of consensus or the commit wait, whichever is longer, and never both one after the other (txn.TX12). Reads take neither.
@@ -80,9 +66,9 @@ func TestExternalTakesTheLongerOf(t *testing.T) {
 						kind{level + ", lock only", []string{begin, "SELECT v FROM b WHERE id = " + row + " FOR UPDATE", "COMMIT"}, local})
 				}
 				for _, x := range kinds {
-					d := took(t, func() {
+					d := simtest.Took(t, func() {
 						for _, s := range x.stmts {
-							exec(t, near, s)
+							simtest.Exec(t, near, s)
 						}
 					})
 					if t.Logf("%s: %v", x.name, d); d > x.limit || d < x.limit-local {
@@ -101,11 +87,11 @@ func TestExternalReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const epsilon = 400 * time.Millisecond
 		c, near := externalWorld(t, epsilon)
-		reader, far := connectTo(t, c, 0, "d"), connectTo(t, c, 3, "d")
+		reader, far := simtest.ConnectTo(t, c, 0, "d"), simtest.ConnectTo(t, c, 3, "d")
 		ctx := context.Background()
 		for _, x := range []*pgx.Conn{near, reader, far} {
 			for _, q := range []string{"UPDATE a SET v = 0 WHERE id = 1", "SELECT v FROM a WHERE id = 1"} {
-				exec(t, x, q) // plans it, and learns where the range is
+				simtest.Exec(t, x, q) // plans it, and learns where the range is
 			}
 		}
 		time.Sleep(5 * time.Second)
@@ -120,11 +106,11 @@ func TestExternalReads(t *testing.T) {
 		// Half of the commit wait is over, and the version is there.
 		time.Sleep(epsilon)
 		at := time.Now()
-		if v := one(t, reader, "SELECT v FROM a WHERE id = 2"); v != 0 || time.Since(at) > 5*time.Millisecond {
+		if v := simtest.One(t, reader, "SELECT v FROM a WHERE id = 2"); v != 0 || time.Since(at) > 5*time.Millisecond {
 			t.Errorf("the next row is %d after %v", v, time.Since(at))
 		}
 		for _, x := range []*pgx.Conn{reader, far} {
-			v := one(t, x, "SELECT v FROM a WHERE id = 1")
+			v := simtest.One(t, x, "SELECT v FROM a WHERE id = 1")
 			if d := time.Since(begin); v == 7 && d < 2*epsilon || d > 2*epsilon+200*time.Millisecond {
 				t.Errorf("%d was read %v after the commit began", v, d)
 			}
@@ -137,27 +123,18 @@ func TestExternalReads(t *testing.T) {
 		}
 
 		// A transaction whose gateway stands still between its intents and its decision.
-		exec(t, near, "BEGIN")
-		exec(t, near, "UPDATE a SET v = 8 WHERE id = 1")
-		exec(t, near, "UPDATE b SET v = 8 WHERE id = 1")
+		simtest.Exec(t, near, "BEGIN")
+		simtest.Exec(t, near, "UPDATE a SET v = 8 WHERE id = 1")
+		simtest.Exec(t, near, "UPDATE b SET v = 8 WHERE id = 1")
 		time.Sleep(time.Second)
 		go near.Exec(ctx, "COMMIT")
 		time.Sleep(30 * time.Millisecond) // less than the round
 		at = time.Now()
-		if v := one(t, reader, "SELECT v FROM a WHERE id = 3"); v != 0 || time.Since(at) > 5*time.Millisecond {
+		if v := simtest.One(t, reader, "SELECT v FROM a WHERE id = 3"); v != 0 || time.Since(at) > 5*time.Millisecond {
 			t.Errorf("the row next to a prepared one is %d after %v", v, time.Since(at))
 		}
 		time.Sleep(2 * time.Second)
 	})
-}
-
-// one is the number that a query answers.
-func one(t *testing.T, x *pgx.Conn, q string) (v int) {
-	t.Helper()
-	if err := x.QueryRow(context.Background(), q).Scan(&v); err != nil {
-		t.Fatal(q, err)
-	}
-	return v
 }
 
 // TestExternalReadsNear: a read-only transaction far from the leaseholders takes one round for each range, by which its replica there learns that the leaseholder writes nothing at its time
@@ -167,27 +144,27 @@ func TestExternalReadsNear(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const epsilon = 5 * time.Millisecond
 		c, near := externalWorld(t, epsilon)
-		far := connectTo(t, c, 3, "d")
+		far := simtest.ConnectTo(t, c, 3, "d")
 		for _, q := range []string{"BEGIN READ ONLY", "SELECT v FROM a WHERE id = 1", "SELECT sum(v) FROM a", "COMMIT"} {
-			exec(t, far, q)
+			simtest.Exec(t, far, q)
 		}
 		rtt := sim.FiveRegions().RTT("us-east1", "europe-west1")
 		round := sim.FiveRegions().RTT("us-east1", "us-west1") // for writes that are in flight
 		for i := range 5 {
-			exec(t, near, "UPDATE a SET v = v + 1 WHERE id = 1")
-			exec(t, far, "BEGIN READ ONLY")
+			simtest.Exec(t, near, "UPDATE a SET v = v + 1 WHERE id = 1")
+			simtest.Exec(t, far, "BEGIN READ ONLY")
 			begin := time.Now()
-			if v := one(t, far, "SELECT v FROM a WHERE id = 1"); v != i+1 {
+			if v := simtest.One(t, far, "SELECT v FROM a WHERE id = 1"); v != i+1 {
 				t.Errorf("%d was read after %d commits", v, i+1)
 			}
 			first := time.Since(begin)
-			exec(t, near, "UPDATE a SET v = v + 100 WHERE id = 2")
+			simtest.Exec(t, near, "UPDATE a SET v = v + 100 WHERE id = 2")
 			begin = time.Now()
-			if v := one(t, far, "SELECT sum(v)::int FROM a"); v != i+1+100*i {
+			if v := simtest.One(t, far, "SELECT sum(v)::int FROM a"); v != i+1+100*i {
 				t.Errorf("the snapshot has a sum of %d after %d commits", v, i+1)
 			}
 			next := time.Since(begin)
-			exec(t, far, "COMMIT")
+			simtest.Exec(t, far, "COMMIT")
 			if first > rtt+round+10*time.Millisecond || next > 5*time.Millisecond {
 				t.Errorf("the first read took %v, the second one %v; a round trip is %v", first, next, rtt)
 			}
@@ -202,14 +179,14 @@ func TestExternalErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const epsilon = 400 * time.Millisecond
 		c, near := externalWorld(t, epsilon)
-		other := connectTo(t, c, 0, "d")
+		other := simtest.ConnectTo(t, c, 0, "d")
 		ctx := context.Background()
 		for _, x := range []*pgx.Conn{near, other} {
-			exec(t, x, "INSERT INTO a VALUES (100, 1)")
-			exec(t, x, "DELETE FROM a WHERE id = 100")
+			simtest.Exec(t, x, "INSERT INTO a VALUES (100, 1)")
+			simtest.Exec(t, x, "DELETE FROM a WHERE id = 100")
 		}
-		exec(t, near, "DELETE FROM b")
-		exec(t, near, "CREATE UNIQUE INDEX ON b (v)")
+		simtest.Exec(t, near, "DELETE FROM b")
+		simtest.Exec(t, near, "CREATE UNIQUE INDEX ON b (v)")
 		for i, q := range []string{"INSERT INTO a VALUES (%d, 1)", "INSERT INTO b VALUES (%d, 77)", "BEGIN; INSERT INTO a VALUES (%d, 1); COMMIT", "BEGIN; INSERT INTO b VALUES (%d, 78); INSERT INTO a VALUES (%[1]d, 1); COMMIT"} {
 			time.Sleep(5 * time.Second)
 			q = fmt.Sprintf(q, 101+i)
@@ -217,7 +194,7 @@ func TestExternalErrors(t *testing.T) {
 			go near.Exec(ctx, q)
 			time.Sleep(epsilon)
 			_, err := other.Exec(ctx, q)
-			if d := time.Since(begin); code(err) != "23505" || d < 2*epsilon {
+			if d := time.Since(begin); simtest.Code(err) != "23505" || d < 2*epsilon {
 				t.Errorf("%s: %v was answered %v after the commit began", q, err, d)
 			}
 			other.Exec(ctx, "ROLLBACK")

@@ -23,6 +23,7 @@ import (
 	"meridian/sim"
 	"meridian/sim/fault"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // externalWorkload looks for violations of external consistency: clients at the gateways of five regions, whose clocks differ almost as much as
@@ -481,21 +482,21 @@ func (w *externalWorkload) run(t *testing.T) {
 		w.clients = 12
 	}
 	regions := sim.FiveRegions()
-	w.c = simcluster.Start(t, simcluster.Options{Regions: regions, NodesPerRegion: 1, Seed: w.seed, MaxOffset: w.maxOffset, TimeMasters: w.masters, Log: logTo()})
+	w.c = simcluster.Start(t, simcluster.Options{Regions: regions, NodesPerRegion: 1, Seed: w.seed, MaxOffset: w.maxOffset, TimeMasters: w.masters, Log: simtest.LogTo()})
 	c := w.c
-	exec(t, connect(t, c, 0), "CREATE DATABASE ext")
-	exec(t, connect(t, c, 0), "ALTER DATABASE ext CONFIGURE ZONE USING num_replicas = 5")
+	simtest.Exec(t, simtest.Connect(t, c, 0), "CREATE DATABASE ext")
+	simtest.Exec(t, simtest.Connect(t, c, 0), "ALTER DATABASE ext CONFIGURE ZONE USING num_replicas = 5")
 	for _, q := range w.declare {
-		exec(t, connect(t, c, 0), q)
+		simtest.Exec(t, simtest.Connect(t, c, 0), q)
 	}
-	admin := connectTo(t, c, 0, "ext")
+	admin := simtest.ConnectTo(t, c, 0, "ext")
 	dice := rand.New(rand.NewPCG(w.seed, 0xe7))
 	w.homes = dice.Perm(len(regions.Names))
 	homes := w.homes
 	for i := range externalTables {
 		table := externalTable(i)
-		exec(t, admin, "CREATE TABLE "+table+" (id int PRIMARY KEY, v text NOT NULL)")
-		exec(t, admin, "ALTER TABLE "+table+" CONFIGURE ZONE USING lease_preferences = '[[+region="+regions.Names[homes[i]]+"]]'")
+		simtest.Exec(t, admin, "CREATE TABLE "+table+" (id int PRIMARY KEY, v text NOT NULL)")
+		simtest.Exec(t, admin, "ALTER TABLE "+table+" CONFIGURE ZONE USING lease_preferences = '[[+region="+regions.Names[homes[i]]+"]]'")
 	}
 	w.settled(t, admin, homes)
 	for i := range externalTables {
@@ -727,7 +728,7 @@ func (w *externalWorkload) settled(t *testing.T, conn *pgx.Conn, homes []int) {
 		got = nil
 		good := true
 		for i := range externalTables {
-			places := placesOf(t, w.c, conn, externalTable(i))
+			places := simtest.PlacesOf(t, w.c, conn, externalTable(i))
 			got = append(got, places)
 			for line := range strings.SplitSeq(places, "\n") {
 				good = good && strings.Count(line, ",") == 4 && strings.HasSuffix(line, "lease "+w.c.Machines[homes[i]].Region)
@@ -829,7 +830,7 @@ func (w *externalWorkload) finish(t *testing.T) {
 	defer cancel()
 	origin := n.Clock().Now()
 	for i, span := range w.spans(ctx, n) {
-		versions, err := versionsOf(ctx, n.DB(), span, origin.Add(-time.Second))
+		versions, err := simtest.VersionsOf(ctx, n.DB(), span, origin.Add(-time.Second))
 		if err != nil {
 			t.Errorf("seed %d: versions: %v", w.seed, err)
 			return
@@ -837,11 +838,11 @@ func (w *externalWorkload) finish(t *testing.T) {
 		var rows []string // in the order of their keys
 		of := map[string][]history.Stamp{}
 		for _, v := range versions {
-			k := string(v.row.Key)
+			k := string(v.Row.Key)
 			if of[k] == nil {
 				rows = append(rows, k)
 			}
-			of[k] = append(of[k], history.Stamp((v.at.Wall-w.begun.UnixNano())<<placeBits+int64(v.at.Logical)))
+			of[k] = append(of[k], history.Stamp((v.At.Wall-w.begun.UnixNano())<<placeBits+int64(v.At.Logical)))
 		}
 		slices.Sort(rows)
 		r := 0

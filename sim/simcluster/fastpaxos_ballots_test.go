@@ -12,14 +12,15 @@ import (
 	"meridian/keys"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestBallotsOfTable: every node knows the policy of ballots that a table declares, within seconds of the statement, wherever that was run; also a node that was cut off, once it
 // can be reached again. To look it up allocates nothing.
 func TestBallotsOfTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, Log: logTo()})
-		conn, other := connect(t, c, 0), connect(t, c, 2)
+		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, Log: simtest.LogTo()})
+		conn, other := simtest.Connect(t, c, 0), simtest.Connect(t, c, 2)
 		time.Sleep(20 * time.Second)
 		var row keys.Key
 		everywhere := func(want fastpaxos.Policy, nodes ...int) {
@@ -38,28 +39,28 @@ func TestBallotsOfTable(t *testing.T) {
 		silent := fastpaxos.Policy{Ballots: fastpaxos.FastBallots, Gamma: 100}
 		everywhere(silent, 0, 1, 2) // of a key of no table
 
-		exec(t, conn, "CREATE TABLE f (id int PRIMARY KEY) WITH (commit_protocol = 'fast_paxos', fast_paxos_ballots = 'classic')")
-		row = append(keys.IndexPrefix(ask[uint32](t, conn, "SELECT 'f'::regclass::oid"), uint32(1)), 0x88)
+		simtest.Exec(t, conn, "CREATE TABLE f (id int PRIMARY KEY) WITH (commit_protocol = 'fast_paxos', fast_paxos_ballots = 'classic')")
+		row = append(keys.IndexPrefix(simtest.Ask[uint32](t, conn, "SELECT 'f'::regclass::oid"), uint32(1)), 0x88)
 		everywhere(fastpaxos.Policy{Ballots: fastpaxos.ClassicBallots, Gamma: 100}, 0, 1, 2)
-		exec(t, other, "ALTER TABLE f SET (fast_paxos_ballots = 'gamma', fast_paxos_gamma = 7)")
+		simtest.Exec(t, other, "ALTER TABLE f SET (fast_paxos_ballots = 'gamma', fast_paxos_gamma = 7)")
 		everywhere(fastpaxos.Policy{Ballots: fastpaxos.GammaBallots, Gamma: 7}, 0, 1, 2)
 		if n := testing.AllocsPerRun(100, func() { c.Node(1).Ballots(row) }); n != 0 {
 			t.Errorf("to look up a policy allocates %v times", n)
 		}
-		exec(t, other, "ALTER TABLE f SET (fast_paxos_ballots = 'learned'), RESET (fast_paxos_gamma)")
+		simtest.Exec(t, other, "ALTER TABLE f SET (fast_paxos_ballots = 'learned'), RESET (fast_paxos_gamma)")
 		everywhere(fastpaxos.Policy{Ballots: fastpaxos.LearnedBallots, Gamma: 100}, 0, 1, 2)
 
 		c.Network.Isolate(c.Machines[1].Name)
-		exec(t, conn, "ALTER TABLE f SET (fast_paxos_ballots = 'classic')")
+		simtest.Exec(t, conn, "ALTER TABLE f SET (fast_paxos_ballots = 'classic')")
 		everywhere(fastpaxos.Policy{Ballots: fastpaxos.ClassicBallots, Gamma: 100}, 0, 2)
 		everywhere(fastpaxos.Policy{Ballots: fastpaxos.LearnedBallots, Gamma: 100}, 1)
 		c.Network.HealAll()
 		time.Sleep(10 * time.Second)
 		everywhere(fastpaxos.Policy{Ballots: fastpaxos.ClassicBallots, Gamma: 100}, 1)
 
-		exec(t, conn, "ALTER TABLE f RESET (commit_protocol)")
+		simtest.Exec(t, conn, "ALTER TABLE f RESET (commit_protocol)")
 		everywhere(silent, 0, 1, 2)
-		exec(t, conn, "DROP TABLE f")
+		simtest.Exec(t, conn, "DROP TABLE f")
 		everywhere(silent, 0, 1, 2)
 	})
 }
@@ -69,12 +70,12 @@ func TestExplainBallots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		regions := sim.ThreeRegions()
-		c := simcluster.Start(t, simcluster.Options{Regions: regions, NodesPerRegion: 1, Log: logTo()})
-		conn := connect(t, c, 0)
+		c := simcluster.Start(t, simcluster.Options{Regions: regions, NodesPerRegion: 1, Log: simtest.LogTo()})
+		conn := simtest.Connect(t, c, 0)
 		time.Sleep(20 * time.Second)
-		exec(t, conn, "CREATE TABLE f (id int PRIMARY KEY, n int) WITH (commit_protocol = 'fast_paxos')")
+		simtest.Exec(t, conn, "CREATE TABLE f (id int PRIMARY KEY, n int) WITH (commit_protocol = 'fast_paxos')")
 		home, nearest := "us-east1", regions.RTT("us-east1", "us-west1")
-		if err := c.TransferLease(context.Background(), keys.TableKey(ask[uint32](t, conn, "SELECT 'f'::regclass::oid")), 0); err != nil {
+		if err := c.TransferLease(context.Background(), keys.TableKey(simtest.Ask[uint32](t, conn, "SELECT 'f'::regclass::oid")), 0); err != nil {
 			t.Fatal(err)
 		}
 		for _, x := range []struct{ policy, says string }{
@@ -83,11 +84,11 @@ func TestExplainBallots(t *testing.T) {
 			{"gamma", "fast_paxos; gamma, 100 classic ballots after a collision; fast quorum 3 of 3, classic 2 of 3; 1 wide-area round, "},
 			{"learned", "fast_paxos; learned, classic ballots for hot rows; fast quorum 3 of 3, classic 2 of 3; 1 wide-area round, "},
 		} {
-			exec(t, conn, "ALTER TABLE f SET (fast_paxos_ballots = '"+x.policy+"')")
+			simtest.Exec(t, conn, "ALTER TABLE f SET (fast_paxos_ballots = '"+x.policy+"')")
 			for i, from := range regions.Names {
-				at := connect(t, c, i)
-				exec(t, at, "SELECT * FROM f") // looks up the range
-				lines := plain(t, at, "EXPLAIN INSERT INTO f VALUES (1, 1)")
+				at := simtest.Connect(t, c, i)
+				simtest.Exec(t, at, "SELECT * FROM f") // looks up the range
+				lines := simtest.Plain(t, at, "EXPLAIN INSERT INTO f VALUES (1, 1)")
 				if text := strings.Join(lines, "\n"); !strings.Contains(text, "commit of f: "+x.says) {
 					t.Errorf("%s, from %s: want %q in\n%s", x.policy, from, x.says, text)
 				}
@@ -103,8 +104,8 @@ func TestExplainBallots(t *testing.T) {
 						want = regions.RTT(from, "us-west1")
 					}
 				}
-				ms, err := strconv.Atoi(strings.TrimSuffix(footer(t, lines, "predicted latency"), " ms"))
-				if off := time.Duration(ms)*time.Millisecond - want; err != nil || off.Abs() > 2*time.Millisecond || footer(t, lines, "wide-area rounds") != rounds {
+				ms, err := strconv.Atoi(strings.TrimSuffix(simtest.Footer(t, lines, "predicted latency"), " ms"))
+				if off := time.Duration(ms)*time.Millisecond - want; err != nil || off.Abs() > 2*time.Millisecond || simtest.Footer(t, lines, "wide-area rounds") != rounds {
 					t.Errorf("%s, from %s: want %v in %s rounds:\n%s", x.policy, from, want, rounds, strings.Join(lines, "\n"))
 				}
 			}
@@ -116,20 +117,20 @@ func TestExplainBallots(t *testing.T) {
 // from elsewhere the way to that region as well. With the other policies a row without collisions is written as with fast ballots.
 func TestBallotsRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, regions := fiveAcceptors(t)
-		exec(t, connect(t, c, 0), "CREATE DATABASE d")
+		c, regions := simtest.FiveAcceptors(t)
+		simtest.Exec(t, simtest.Connect(t, c, 0), "CREATE DATABASE d")
 		home := regions.Names[0]
-		exec(t, connect(t, c, 0), "ALTER DATABASE d CONFIGURE ZONE USING num_replicas = 5, lease_preferences = '[[+region="+home+"]]'")
-		conn := connectTo(t, c, 0, "d")
+		simtest.Exec(t, simtest.Connect(t, c, 0), "ALTER DATABASE d CONFIGURE ZONE USING num_replicas = 5, lease_preferences = '[[+region="+home+"]]'")
+		conn := simtest.ConnectTo(t, c, 0, "d")
 		policies := []string{"classic", "gamma", "learned"}
 		for _, policy := range policies {
-			exec(t, conn, "CREATE TABLE "+policy+" (id int PRIMARY KEY, n int, v text)")
-			exec(t, conn, "INSERT INTO "+policy+" SELECT i, i, 'x' FROM generate_series(1000, 1100) AS g(i)")
-			exec(t, conn, "ALTER TABLE "+policy+" SET (commit_protocol = 'fast_paxos', fast_paxos_ballots = '"+policy+"')")
+			simtest.Exec(t, conn, "CREATE TABLE "+policy+" (id int PRIMARY KEY, n int, v text)")
+			simtest.Exec(t, conn, "INSERT INTO "+policy+" SELECT i, i, 'x' FROM generate_series(1000, 1100) AS g(i)")
+			simtest.Exec(t, conn, "ALTER TABLE "+policy+" SET (commit_protocol = 'fast_paxos', fast_paxos_ballots = '"+policy+"')")
 		}
 		time.Sleep(30 * time.Second)
 		for _, i := range []int{0, 3} {
-			conn, from := connectTo(t, c, i, "d"), regions.Names[i]
+			conn, from := simtest.ConnectTo(t, c, i, "d"), regions.Names[i]
 			run := func(policy string, n int, q string) {
 				t.Helper()
 				want := fourth(regions, from)
@@ -138,7 +139,7 @@ func TestBallotsRounds(t *testing.T) {
 				}
 				time.Sleep(2 * time.Second)
 				begun := time.Now()
-				exec(t, conn, strings.ReplaceAll(strings.ReplaceAll(q, "$t", policy), "$n", strconv.Itoa(n)))
+				simtest.Exec(t, conn, strings.ReplaceAll(strings.ReplaceAll(q, "$t", policy), "$n", strconv.Itoa(n)))
 				took := time.Since(begun)
 				t.Logf("%-20s %-60s %-8s %v of %v", from, q, policy, took, want)
 				if took > want+max(want/20, 3*time.Millisecond) {
@@ -146,8 +147,8 @@ func TestBallotsRounds(t *testing.T) {
 				}
 			}
 			for _, policy := range policies {
-				exec(t, conn, "SELECT * FROM "+policy)
-				exec(t, conn, "INSERT INTO "+policy+" VALUES ($1, 100, 'x')", 10*i) // the range's first write takes two rounds
+				simtest.Exec(t, conn, "SELECT * FROM "+policy)
+				simtest.Exec(t, conn, "INSERT INTO "+policy+" VALUES ($1, 100, 'x')", 10*i) // the range's first write takes two rounds
 				for n := 10*i + 1; n < 10*i+4; n++ {
 					run(policy, n, "INSERT INTO $t VALUES ($n, 100, 'x')")
 					run(policy, n, "UPDATE $t SET n = n + 1 WHERE id = $n")

@@ -27,6 +27,7 @@ import (
 	"meridian/sim"
 	"meridian/sim/fault"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestFastPaxosCampaign has tables without a master under the faults of the campaign, while their ranges split, merge and move, and the tables change their commit protocol and come back.
@@ -43,13 +44,13 @@ import (
 // MERIDIAN_SEEDS, MERIDIAN_FIRST and MERIDIAN_SEED are TestCampaign's.
 func TestFastPaxosCampaign(t *testing.T) {
 	t.Parallel()
-	seeds := seedsAsked(t, 1, 2)
+	seeds := simtest.Seeds(t, 1, 2)
 	var virtual time.Duration
 	var failed []int
 	for _, seed := range seeds {
 		if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			k := &fastCampaign{campaign: &campaign{seed: uint64(seed), probes: &probe.Set{}}}
-			defer watchdog(seed).Stop()
+			defer simtest.Watchdog(seed).Stop()
 			begun := time.Now()
 			synctest.Test(t, func(t *testing.T) { k.run(t) })
 			virtual += k.took
@@ -115,7 +116,7 @@ type fastOrder struct {
 func (k *fastCampaign) run(t *testing.T) {
 	dice := rand.New(rand.NewPCG(k.seed, 0xfa57))
 	k.start, k.names, k.tables = time.Now(), map[int64]uniqueRow{}, map[string]uint32{}
-	o := simcluster.Options{Seed: k.seed, Log: logTo(), Probes: k.probes, LostRequests: []float64{0, 0, 0.02, 0.1}[dice.IntN(4)]}
+	o := simcluster.Options{Seed: k.seed, Log: simtest.LogTo(), Probes: k.probes, LostRequests: []float64{0, 0, 0.02, 0.1}[dice.IntN(4)]}
 	replicas := 3
 	switch dice.IntN(5) {
 	case 0:
@@ -131,7 +132,7 @@ func (k *fastCampaign) run(t *testing.T) {
 	}
 	k.regions, k.mayLack = o.Regions, (replicas-1)/2
 	k.c = simcluster.Start(t, o)
-	replicated(t, k.c, 3)
+	simtest.Replicated(t, k.c, 3)
 	setup, err := k.c.Connect(t.Context(), 0, "defaultdb")
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +172,7 @@ func (k *fastCampaign) run(t *testing.T) {
 	}
 	k.ranged = []string{"lists", "stock", "names"}
 	for _, name := range k.ranged {
-		k.tables[name] = tableIDOf(t, setup, name)
+		k.tables[name] = simtest.TableIDOf(t, setup, name)
 	}
 	setup.Close(t.Context())
 	time.Sleep(2 * time.Second) // all replicas have the rows

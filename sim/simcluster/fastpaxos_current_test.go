@@ -9,30 +9,32 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestFastPaxosDecides: a statement that changes rows decides what a table of the leader protocol would have it decide, from each region, right after another region's commit was acknowledged: which rows
 // it finds, which match, what a constraint says. The same statements run on tables of both protocols, one after the other at random gateways, and the answers are compared: tags, rows and errors.
 func TestFastPaxosDecides(t *testing.T) {
-	for _, seed := range seedsAsked(t, 1, 2) {
+	for _, seed := range simtest.Seeds(t, 1, 2) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				c, _ := fiveAcceptors(t)
-				exec(t, connect(t, c, 0), "CREATE DATABASE d")
-				exec(t, connect(t, c, 0), "ALTER DATABASE d CONFIGURE ZONE USING num_replicas = 5")
-				admin := connectTo(t, c, 0, "d")
+				c, _ := simtest.FiveAcceptors(t)
+				simtest.Exec(t, simtest.Connect(t, c, 0), "CREATE DATABASE d")
+				simtest.Exec(t, simtest.Connect(t, c, 0), "ALTER DATABASE d CONFIGURE ZONE USING num_replicas = 5")
+				admin := simtest.ConnectTo(t, c, 0, "d")
 				for prefix, with := range map[string]string{"f": " WITH (commit_protocol = 'fast_paxos')", "l": ""} {
-					exec(t, admin, "CREATE TABLE "+prefix+"p (id int PRIMARY KEY, s text)"+with)
-					exec(t, admin, "CREATE TABLE "+prefix+"t (id int PRIMARY KEY, n int CHECK (n >= 0), s text UNIQUE, p int REFERENCES "+prefix+"p, m int, INDEX (m))"+with)
-					exec(t, admin, "INSERT INTO "+prefix+"p SELECT i, 'p' FROM generate_series(1, 3) AS g (i)")
+					simtest.Exec(t, admin, "CREATE TABLE "+prefix+"p (id int PRIMARY KEY, s text)"+with)
+					simtest.Exec(t, admin, "CREATE TABLE "+prefix+"t (id int PRIMARY KEY, n int CHECK (n >= 0), s text UNIQUE, p int REFERENCES "+prefix+"p, m int, INDEX (m))"+with)
+					simtest.Exec(t, admin, "INSERT INTO "+prefix+"p SELECT i, 'p' FROM generate_series(1, 3) AS g (i)")
 				}
 				time.Sleep(10 * time.Second)
 				conns := make([]*pgx.Conn, c.Len())
 				for i := range conns {
-					conns[i] = connectTo(t, c, i, "d")
-					exec(t, conns[i], "SELECT * FROM ft")
-					exec(t, conns[i], "SELECT * FROM lt")
+					conns[i] = simtest.ConnectTo(t, c, i, "d")
+					simtest.Exec(t, conns[i], "SELECT * FROM ft")
+					simtest.Exec(t, conns[i], "SELECT * FROM lt")
 				}
 				var qs []string
 				var nodes []int

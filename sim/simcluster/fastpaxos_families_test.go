@@ -18,16 +18,17 @@ import (
 	"meridian/sim"
 	"meridian/sim/fault"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestFamiliesCampaign has tables that refer to one without a master, under the faults of the campaign, while rows of all of them come and go, ranges split, merge and move, and one of the tables
 // changes its protocol: there is never a row that refers to one that is not there (I3), with NO ACTION, CASCADE and SET NULL, by the primary key and by another one.
 func TestFamiliesCampaign(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seedsAsked(t, 1, 2) {
+	for _, seed := range simtest.Seeds(t, 1, 2) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			k := &familiesCampaign{fastCampaign: &fastCampaign{campaign: &campaign{seed: uint64(seed), probes: &probe.Set{}}}, made: map[string]int{}}
-			defer watchdog(seed).Stop()
+			defer simtest.Watchdog(seed).Stop()
 			begun := time.Now()
 			synctest.Test(t, func(t *testing.T) { k.run(t) })
 			t.Logf("%s in %s: %v", k.took, time.Since(begun).Round(time.Millisecond), k.made)
@@ -51,7 +52,7 @@ type familiesCampaign struct {
 func (k *familiesCampaign) run(t *testing.T) {
 	dice := rand.New(rand.NewPCG(k.seed, 0xfa3))
 	k.start, k.tables = time.Now(), map[string]uint32{}
-	o := simcluster.Options{Seed: k.seed, Log: logTo(), Probes: k.probes, LostRequests: []float64{0, 0.02, 0.05}[dice.IntN(3)]}
+	o := simcluster.Options{Seed: k.seed, Log: simtest.LogTo(), Probes: k.probes, LostRequests: []float64{0, 0.02, 0.05}[dice.IntN(3)]}
 	switch dice.IntN(3) {
 	case 0:
 		k.topology = "three nodes in one region"
@@ -61,17 +62,17 @@ func (k *familiesCampaign) run(t *testing.T) {
 		k.topology, o.NodesPerRegion = "five nodes, three replicas", 5
 	}
 	k.c = simcluster.Start(t, o)
-	replicated(t, k.c, 3)
-	setup := connect(t, k.c, 0)
+	simtest.Replicated(t, k.c, 3)
+	setup := simtest.Connect(t, k.c, 0)
 	with := " WITH (commit_protocol = 'fast_paxos')"
-	exec(t, setup, "CREATE TABLE p (id int PRIMARY KEY, name text UNIQUE, n int NOT NULL)"+with)
-	exec(t, setup, "CREATE TABLE c (pid int REFERENCES p, id int, PRIMARY KEY (pid, id))"+with)
-	exec(t, setup, "CREATE TABLE d (pid int REFERENCES p ON DELETE CASCADE, id int, PRIMARY KEY (pid, id))"+with)
-	exec(t, setup, "CREATE TABLE s (id int PRIMARY KEY, name text REFERENCES p (name) ON DELETE SET NULL ON UPDATE CASCADE, UNIQUE (name, id))"+with)
-	exec(t, setup, "CREATE TABLE l (pid int REFERENCES p ON DELETE CASCADE, id int, PRIMARY KEY (pid, id))")
+	simtest.Exec(t, setup, "CREATE TABLE p (id int PRIMARY KEY, name text UNIQUE, n int NOT NULL)"+with)
+	simtest.Exec(t, setup, "CREATE TABLE c (pid int REFERENCES p, id int, PRIMARY KEY (pid, id))"+with)
+	simtest.Exec(t, setup, "CREATE TABLE d (pid int REFERENCES p ON DELETE CASCADE, id int, PRIMARY KEY (pid, id))"+with)
+	simtest.Exec(t, setup, "CREATE TABLE s (id int PRIMARY KEY, name text REFERENCES p (name) ON DELETE SET NULL ON UPDATE CASCADE, UNIQUE (name, id))"+with)
+	simtest.Exec(t, setup, "CREATE TABLE l (pid int REFERENCES p ON DELETE CASCADE, id int, PRIMARY KEY (pid, id))")
 	k.ranged = []string{"p", "c", "d", "s"}
 	for _, name := range k.ranged {
-		k.tables[name] = tableIDOf(t, setup, name)
+		k.tables[name] = simtest.TableIDOf(t, setup, name)
 	}
 	setup.Close(t.Context())
 	k.plan = fault.Generate(k.seed, fault.Options{Nodes: k.c.Names(), Duration: familiesFaults, Every: 1500 * time.Millisecond, Lasting: 3 * time.Second, MaxSkew: 100 * time.Millisecond,

@@ -13,16 +13,18 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestFreshTable: a table is under load from the moment that it is made.
 func TestFreshTable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := fiveAcceptors(t)
-		stocked(t, c, 100)
-		admin := connectTo(t, c, 0, "d")
-		exec(t, admin, "CREATE TABLE fresh (id int PRIMARY KEY, n int, s text) WITH (commit_protocol = 'fast_paxos')")
+		c, _ := simtest.FiveAcceptors(t)
+		simtest.Stocked(t, c, 100)
+		admin := simtest.ConnectTo(t, c, 0, "d")
+		simtest.Exec(t, admin, "CREATE TABLE fresh (id int PRIMARY KEY, n int, s text) WITH (commit_protocol = 'fast_paxos')")
 		begun := time.Now()
 		type op struct {
 			at, took time.Duration
@@ -33,7 +35,7 @@ func TestFreshTable(t *testing.T) {
 		var all []op
 		var wg sync.WaitGroup
 		for i := range 15 {
-			conn := connectTo(t, c, i%5, "d")
+			conn := simtest.ConnectTo(t, c, i%5, "d")
 			wg.Go(func() {
 				for n := 0; time.Since(begun) < 10*time.Second; n++ {
 					for _, q := range []string{
@@ -68,15 +70,15 @@ func TestFreshTable(t *testing.T) {
 func TestHotRowIsFair(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := fiveAcceptors(t)
-		stocked(t, c, 100)
+		c, _ := simtest.FiveAcceptors(t)
+		simtest.Stocked(t, c, 100)
 		begun := time.Now()
 		var mu sync.Mutex
 		counts := make([]int, 12)
 		longest := make([]time.Duration, 12)
 		var wg sync.WaitGroup
 		for i := range 12 {
-			conn := connectTo(t, c, i%3, "d")
+			conn := simtest.ConnectTo(t, c, i%3, "d")
 			wg.Go(func() {
 				for time.Since(begun) < 20*time.Second {
 					at := time.Now()
@@ -102,12 +104,12 @@ func TestHotRowIsFair(t *testing.T) {
 func TestSerializableShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := fiveAcceptors(t)
-		stocked(t, c, 100)
-		admin := connectTo(t, c, 0, "d")
-		exec(t, admin, "CREATE TABLE led (id int PRIMARY KEY, n int)")
-		exec(t, admin, "INSERT INTO led SELECT g, 5 FROM generate_series(100, 199) AS g")
-		exec(t, admin, "INSERT INTO stock SELECT g, 5, 'x' FROM generate_series(100, 199) AS g")
+		c, _ := simtest.FiveAcceptors(t)
+		simtest.Stocked(t, c, 100)
+		admin := simtest.ConnectTo(t, c, 0, "d")
+		simtest.Exec(t, admin, "CREATE TABLE led (id int PRIMARY KEY, n int)")
+		simtest.Exec(t, admin, "INSERT INTO led SELECT g, 5 FROM generate_series(100, 199) AS g")
+		simtest.Exec(t, admin, "INSERT INTO stock SELECT g, 5, 'x' FROM generate_series(100, 199) AS g")
 		time.Sleep(5 * time.Second)
 		share := map[string]float64{}
 		for _, table := range []string{"led", "stock"} {
@@ -115,7 +117,7 @@ func TestSerializableShare(t *testing.T) {
 			tries, failed := 0, 0
 			var wg sync.WaitGroup
 			for i := range 10 {
-				conn := connectTo(t, c, i%5, "d")
+				conn := simtest.ConnectTo(t, c, i%5, "d")
 				dice := rand.New(rand.NewPCG(uint64(i), 1))
 				wg.Go(func() {
 					for range 60 {

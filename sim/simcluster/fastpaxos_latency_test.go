@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestFirstWriteAfterTheChange: a gateway that has known a table's range as the leader's writes in one round from the first time on, after the table has got the protocol fast_paxos; so does
@@ -20,25 +22,25 @@ import (
 func TestFirstWriteAfterTheChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, regions := fiveAcceptors(t)
-		stocked(t, c, 100)
-		admin := connectTo(t, c, 0, "d")
-		exec(t, admin, "CREATE TABLE old (id int PRIMARY KEY, n int)")
+		c, regions := simtest.FiveAcceptors(t)
+		simtest.Stocked(t, c, 100)
+		admin := simtest.ConnectTo(t, c, 0, "d")
+		simtest.Exec(t, admin, "CREATE TABLE old (id int PRIMARY KEY, n int)")
 		time.Sleep(5 * time.Second)
 		for i := range regions.Names {
-			conn := connectTo(t, c, i, "d")
-			exec(t, conn, "INSERT INTO old VALUES ($1, 1)", 1000+i)
-			exec(t, conn, "SELECT * FROM old")
+			conn := simtest.ConnectTo(t, c, i, "d")
+			simtest.Exec(t, conn, "INSERT INTO old VALUES ($1, 1)", 1000+i)
+			simtest.Exec(t, conn, "SELECT * FROM old")
 		}
-		exec(t, admin, "ALTER TABLE old SET (commit_protocol = 'fast_paxos')")
-		exec(t, admin, "CREATE TABLE fresh (id int PRIMARY KEY, n int) WITH (commit_protocol = 'fast_paxos')")
+		simtest.Exec(t, admin, "ALTER TABLE old SET (commit_protocol = 'fast_paxos')")
+		simtest.Exec(t, admin, "CREATE TABLE fresh (id int PRIMARY KEY, n int) WITH (commit_protocol = 'fast_paxos')")
 		time.Sleep(10 * time.Second)
 		for i, from := range regions.Names {
 			for _, table := range []string{"old", "fresh"} {
-				conn := connectTo(t, c, i, "d")
+				conn := simtest.ConnectTo(t, c, i, "d")
 				for n := range 2 {
 					begun := time.Now()
-					exec(t, conn, "INSERT INTO "+table+" VALUES ("+strconv.Itoa(10*i+n)+", 1)")
+					simtest.Exec(t, conn, "INSERT INTO "+table+" VALUES ("+strconv.Itoa(10*i+n)+", 1)")
 					took, want := time.Since(begun), fourth(regions, from)
 					t.Logf("%-20s %-6s %v of %v", from, table, took, want)
 					if took > want+max(want/20, 3*time.Millisecond) {
@@ -72,17 +74,17 @@ func TestNoPauseWhenRegionsAreLost(t *testing.T) {
 	phases := []string{"all there", "one lost, at once", "one lost, later", "two lost, at once", "two lost, later"}
 	// run has clients in the three regions that stay do one thing after another, in each phase.
 	run := func(t *testing.T, do func(phase, client, n int, conn *pgx.Conn) time.Duration, pause time.Duration) []latencies {
-		c, _ := fiveAcceptors(t)
-		stocked(t, c, 100)
-		exec(t, connectTo(t, c, 0, "d"), "INSERT INTO stock SELECT $1 + i, 0, 'x' FROM generate_series(0, 199) AS g (i)", firstRow)
+		c, _ := simtest.FiveAcceptors(t)
+		simtest.Stocked(t, c, 100)
+		simtest.Exec(t, simtest.ConnectTo(t, c, 0, "d"), "INSERT INTO stock SELECT $1 + i, 0, 'x' FROM generate_series(0, 199) AS g (i)", firstRow)
 		time.Sleep(5 * time.Second)
 		var mu sync.Mutex
 		out := make([]latencies, len(phases))
 		phase, stop := 0, false
 		var wg sync.WaitGroup
 		for i := range clients {
-			conn := connectTo(t, c, i, "d")
-			exec(t, conn, "SELECT * FROM stock")
+			conn := simtest.ConnectTo(t, c, i, "d")
+			simtest.Exec(t, conn, "SELECT * FROM stock")
 			wg.Go(func() {
 				for n := 0; ; n++ {
 					if pause > 0 { // all begin at the same moment
@@ -169,18 +171,18 @@ func TestNoPauseWhenRegionsAreLost(t *testing.T) {
 func TestMixedIsTheSlower(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, regions := fiveAcceptors(t)
-		stocked(t, c, 1_000_000)
-		admin := connectTo(t, c, 0, "d")
-		exec(t, admin, "INSERT INTO stock SELECT i, 1000, 'x' FROM generate_series(100, 199) AS g (i)")
+		c, regions := simtest.FiveAcceptors(t)
+		simtest.Stocked(t, c, 1_000_000)
+		admin := simtest.ConnectTo(t, c, 0, "d")
+		simtest.Exec(t, admin, "INSERT INTO stock SELECT i, 1000, 'x' FROM generate_series(100, 199) AS g (i)")
 		for i, r := range regions.Names {
 			table := "orders" + strconv.Itoa(i)
-			exec(t, admin, "CREATE TABLE "+table+" (id int PRIMARY KEY, n int, UNIQUE (n))")
-			exec(t, admin, "ALTER TABLE "+table+" CONFIGURE ZONE USING lease_preferences = '[[+region="+r+"]]'")
+			simtest.Exec(t, admin, "CREATE TABLE "+table+" (id int PRIMARY KEY, n int, UNIQUE (n))")
+			simtest.Exec(t, admin, "ALTER TABLE "+table+" CONFIGURE ZONE USING lease_preferences = '[[+region="+r+"]]'")
 		}
 		time.Sleep(60 * time.Second)
 		for i, from := range regions.Names {
-			conn := connectTo(t, c, i, "d")
+			conn := simtest.ConnectTo(t, c, i, "d")
 			next, orders := 0, "orders"+strconv.Itoa(i)
 			id := func(string) string { next++; return strconv.Itoa(next) }
 			for _, q := range []struct {
@@ -209,7 +211,7 @@ func TestMixedIsTheSlower(t *testing.T) {
 						b.WriteString("COMMIT")
 					}
 					begun := time.Now()
-					exec(t, conn, b.String())
+					simtest.Exec(t, conn, b.String())
 					took, want := time.Since(begun), fourth(regions, from)
 					t.Logf("%-20s %-50s %v of %v", from, q.name, took, want)
 					if most := want + max(want/20, 3*time.Millisecond); took > most && try > 0 {

@@ -13,20 +13,21 @@ import (
 
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestFastPaxosLevelRounds: the rounds of each level of isolation, from a gateway in each of five regions. The default level reads in none and commits in one; a snapshot reads in one round to the fourth-nearest replica; a
 // serializable transaction commits in one if it has read nothing but the rows that it replaces, and in two else.
 func TestFastPaxosLevelRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, regions := fiveAcceptors(t)
-		stocked(t, c, 100)
+		c, regions := simtest.FiveAcceptors(t)
+		simtest.Stocked(t, c, 100)
 		time.Sleep(time.Second)
 		for i, from := range regions.Names {
 			far := fourth(regions, from)
-			conn := connectTo(t, c, i, "d")
-			exec(t, conn, "INSERT INTO stock VALUES ($1, 5, $2)", 100+i, "x")
-			ask[int](t, conn, "SELECT n FROM stock WHERE id = 7") // the gateway knows the ranges
+			conn := simtest.ConnectTo(t, c, i, "d")
+			simtest.Exec(t, conn, "INSERT INTO stock VALUES ($1, 5, $2)", 100+i, "x")
+			simtest.Ask[int](t, conn, "SELECT n FROM stock WHERE id = 7") // the gateway knows the ranges
 			time.Sleep(time.Second)
 			within := func(what string, most time.Duration, do func()) {
 				begun := time.Now()
@@ -35,22 +36,22 @@ func TestFastPaxosLevelRounds(t *testing.T) {
 					t.Errorf("region %d: %s took %v, want %v", i, what, took, most)
 				}
 			}
-			within("a read at the default level", 0, func() { ask[int](t, conn, "SELECT n FROM stock WHERE id = 7") })
-			within("a write at the default level", far, func() { exec(t, conn, "UPDATE stock SET n = 6 WHERE id = $1", 100+i) })
-			exec(t, conn, "BEGIN ISOLATION LEVEL REPEATABLE READ")
-			within("a read of a snapshot", far, func() { ask[int](t, conn, fmt.Sprint("SELECT n FROM stock WHERE id = ", 100+i)) })
-			within("a scan of a snapshot", far, func() { ask[int](t, conn, "SELECT count(*) FROM stock") })
-			exec(t, conn, "UPDATE stock SET n = 7 WHERE id = $1", 100+i)
-			within("the commit of a snapshot's writes", far, func() { exec(t, conn, "COMMIT") })
+			within("a read at the default level", 0, func() { simtest.Ask[int](t, conn, "SELECT n FROM stock WHERE id = 7") })
+			within("a write at the default level", far, func() { simtest.Exec(t, conn, "UPDATE stock SET n = 6 WHERE id = $1", 100+i) })
+			simtest.Exec(t, conn, "BEGIN ISOLATION LEVEL REPEATABLE READ")
+			within("a read of a snapshot", far, func() { simtest.Ask[int](t, conn, fmt.Sprint("SELECT n FROM stock WHERE id = ", 100+i)) })
+			within("a scan of a snapshot", far, func() { simtest.Ask[int](t, conn, "SELECT count(*) FROM stock") })
+			simtest.Exec(t, conn, "UPDATE stock SET n = 7 WHERE id = $1", 100+i)
+			within("the commit of a snapshot's writes", far, func() { simtest.Exec(t, conn, "COMMIT") })
 			time.Sleep(time.Second)
-			exec(t, conn, "BEGIN ISOLATION LEVEL SERIALIZABLE")
-			exec(t, conn, "UPDATE stock SET n = 8 WHERE id = $1", 100+i)
-			within("a serializable commit of what was read", far, func() { exec(t, conn, "COMMIT") })
+			simtest.Exec(t, conn, "BEGIN ISOLATION LEVEL SERIALIZABLE")
+			simtest.Exec(t, conn, "UPDATE stock SET n = 8 WHERE id = $1", 100+i)
+			within("a serializable commit of what was read", far, func() { simtest.Exec(t, conn, "COMMIT") })
 			time.Sleep(time.Second)
-			exec(t, conn, "BEGIN ISOLATION LEVEL SERIALIZABLE")
-			ask[int](t, conn, "SELECT n FROM stock WHERE id = 7")
-			exec(t, conn, "UPDATE stock SET n = 9 WHERE id = $1", 100+i)
-			within("a serializable commit with further reads", 2*far, func() { exec(t, conn, "COMMIT") })
+			simtest.Exec(t, conn, "BEGIN ISOLATION LEVEL SERIALIZABLE")
+			simtest.Ask[int](t, conn, "SELECT n FROM stock WHERE id = 7")
+			simtest.Exec(t, conn, "UPDATE stock SET n = 9 WHERE id = $1", 100+i)
+			within("a serializable commit with further reads", 2*far, func() { simtest.Exec(t, conn, "COMMIT") })
 			time.Sleep(time.Second)
 		}
 	})
@@ -61,8 +62,8 @@ func TestFastPaxosLevelRounds(t *testing.T) {
 func TestFastPaxosUpToDate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, regions := fiveAcceptors(t)
-		stocked(t, c, 100)
+		c, regions := simtest.FiveAcceptors(t)
+		simtest.Stocked(t, c, 100)
 		target := c.Target(1)
 		for i, name := range c.Names() {
 			target.Skew(name, time.Duration(i-2)*90*time.Millisecond)
@@ -71,26 +72,26 @@ func TestFastPaxosUpToDate(t *testing.T) {
 		old, n := 0, 100
 		for w := range regions.Names {
 			for r, from := range regions.Names {
-				writer, reader := connectTo(t, c, w, "d"), connectTo(t, c, r, "d")
+				writer, reader := simtest.ConnectTo(t, c, w, "d"), simtest.ConnectTo(t, c, r, "d")
 				level := []string{"repeatable read", "serializable"}[n%2]
-				ask[int](t, reader, "SELECT n FROM stock WHERE id = 7")
+				simtest.Ask[int](t, reader, "SELECT n FROM stock WHERE id = 7")
 				time.Sleep(2 * time.Second)
 				n++
 				cut := (w+r)%2 == 1 // the reader's replica, and its clock, have never heard of it
 				if cut {
 					target.Isolate(c.Names()[r])
 				}
-				exec(t, writer, "UPDATE stock SET n = $1 WHERE id = 7", n)
+				simtest.Exec(t, writer, "UPDATE stock SET n = $1 WHERE id = 7", n)
 				if cut {
 					target.Rejoin(c.Names()[r])
 				}
-				if ask[int](t, reader, "SELECT n FROM stock WHERE id = 7") != n {
+				if simtest.Ask[int](t, reader, "SELECT n FROM stock WHERE id = 7") != n {
 					old++
 				}
-				exec(t, reader, "SET default_transaction_isolation = '"+level+"'")
+				simtest.Exec(t, reader, "SET default_transaction_isolation = '"+level+"'")
 				begun := time.Now()
 				for _, q := range []string{"SELECT n FROM stock WHERE id = 7", "SELECT max(n) FROM stock"} {
-					if got := ask[int](t, reader, q); got != n {
+					if got := simtest.Ask[int](t, reader, q); got != n {
 						t.Errorf("from %d, at %s: %s reads %d, and %d was acknowledged in %d", r, level, q, got, n, w)
 					}
 				}
@@ -109,17 +110,17 @@ func TestFastPaxosUpToDate(t *testing.T) {
 func TestFastPaxosPredictsLevels(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, regions := fiveAcceptors(t)
-		stocked(t, c, 100)
-		exec(t, connectTo(t, c, 0, "d"), "CREATE TABLE other (id int PRIMARY KEY, k int)")
-		exec(t, connectTo(t, c, 0, "d"), "CREATE TABLE hits (id int PRIMARY KEY, n int) WITH (commit_protocol = 'fast_paxos')")
+		c, regions := simtest.FiveAcceptors(t)
+		simtest.Stocked(t, c, 100)
+		simtest.Exec(t, simtest.ConnectTo(t, c, 0, "d"), "CREATE TABLE other (id int PRIMARY KEY, k int)")
+		simtest.Exec(t, simtest.ConnectTo(t, c, 0, "d"), "CREATE TABLE hits (id int PRIMARY KEY, n int) WITH (commit_protocol = 'fast_paxos')")
 		time.Sleep(2 * time.Second)
 		for i, from := range regions.Names[:2] {
-			conn := connectTo(t, c, i, "d")
+			conn := simtest.ConnectTo(t, c, i, "d")
 			far := fourth(regions, from)
-			exec(t, conn, "SELECT * FROM stock, other, hits") // looks up the ranges
-			for row := range 6 {                              // one for each update: an earlier update of a row may meet the next one while it becomes a version
-				exec(t, conn, fmt.Sprintf("INSERT INTO stock VALUES (%d, 5, 'x')", 200+10*i+row))
+			simtest.Exec(t, conn, "SELECT * FROM stock, other, hits") // looks up the ranges
+			for row := range 6 {                                      // one for each update: an earlier update of a row may meet the next one while it becomes a version
+				simtest.Exec(t, conn, fmt.Sprintf("INSERT INTO stock VALUES (%d, 5, 'x')", 200+10*i+row))
 			}
 			time.Sleep(2 * time.Second)
 			n, row := fmt.Sprint(100+i), func(k int) string { return fmt.Sprint(200 + 10*i + k) }
@@ -144,56 +145,56 @@ func TestFastPaxosPredictsLevels(t *testing.T) {
 				{"read committed", "SELECT * FROM stock AS OF SYSTEM TIME '-1s' WHERE id = 7", 1, 0, "a quorum, at one timestamp"},
 				{"read committed", "UPDATE stock SET n = n - 1 WHERE id = " + row(4), 1, 1, "the nearest replica"},
 			} {
-				exec(t, conn, "SET default_transaction_isolation = '"+q.level+"'")
-				lines := plain(t, conn, "EXPLAIN "+q.text)
+				simtest.Exec(t, conn, "SET default_transaction_isolation = '"+q.level+"'")
+				lines := simtest.Plain(t, conn, "EXPLAIN "+q.text)
 				text := strings.Join(lines, "\n")
 				want := time.Duration(q.rounds) * far
-				if got := footer(t, lines, "predicted latency"); got != fmt.Sprintf("%d ms", want.Round(time.Millisecond).Milliseconds()) || footer(t, lines, "wide-area rounds") != fmt.Sprint(q.rounds) {
+				if got := simtest.Footer(t, lines, "predicted latency"); got != fmt.Sprintf("%d ms", want.Round(time.Millisecond).Milliseconds()) || simtest.Footer(t, lines, "wide-area rounds") != fmt.Sprint(q.rounds) {
 					t.Errorf("region %d, %s: %s: want %d rounds, %v\n%s", i, q.level, q.text, q.rounds, want, text)
 				}
 				if q.commit > 0 != strings.Contains(text, "commit of stock") || q.commit > 0 && !strings.Contains(text, fmt.Sprintf("; %d wide-area round", q.commit)) || !strings.Contains(text, q.read) {
 					t.Errorf("region %d, %s: %s: want a commit in %d rounds, read at %s\n%s", i, q.level, q.text, q.commit, q.read, text)
 				}
 				begun := time.Now()
-				lines = plain(t, conn, "EXPLAIN ANALYZE "+q.text)
+				lines = simtest.Plain(t, conn, "EXPLAIN ANALYZE "+q.text)
 				if took := time.Since(begun); took < want || took > want+3*time.Millisecond+want/20 {
 					t.Errorf("region %d, %s: %s: took %v, predicted %v\n%s", i, q.level, q.text, took, want, strings.Join(lines, "\n"))
 				}
-				if got := footer(t, lines, "wide-area rounds that took place"); got != fmt.Sprint(q.rounds) {
+				if got := simtest.Footer(t, lines, "wide-area rounds that took place"); got != fmt.Sprint(q.rounds) {
 					t.Errorf("region %d, %s: %s: %s rounds took place, predicted %d\n%s", i, q.level, q.text, got, q.rounds, strings.Join(lines, "\n"))
 				}
 				time.Sleep(2 * time.Second)
 			}
 		}
 		// A transaction that removes a row looks for rows that refer to it at a majority.
-		exec(t, connectTo(t, c, 0, "d"), "CREATE TABLE child (id int PRIMARY KEY, of int REFERENCES stock, INDEX child_of_idx (of)) WITH (commit_protocol = 'fast_paxos')")
-		leasesRest(t, c) // and so do the voters of the new range: what a gateway knows of it goes on being right
+		simtest.Exec(t, simtest.ConnectTo(t, c, 0, "d"), "CREATE TABLE child (id int PRIMARY KEY, of int REFERENCES stock, INDEX child_of_idx (of)) WITH (commit_protocol = 'fast_paxos')")
+		simtest.LeasesRest(t, c) // and so do the voters of the new range: what a gateway knows of it goes on being right
 		for i, from := range regions.Names[:2] {
-			conn := connectTo(t, c, i, "d")
-			exec(t, conn, fmt.Sprintf("INSERT INTO stock VALUES (%d, 5, 'x')", 300+i))
-			exec(t, conn, "SELECT * FROM child")
+			conn := simtest.ConnectTo(t, c, i, "d")
+			simtest.Exec(t, conn, fmt.Sprintf("INSERT INTO stock VALUES (%d, 5, 'x')", 300+i))
+			simtest.Exec(t, conn, "SELECT * FROM child")
 			time.Sleep(2 * time.Second)
 			all := trips(regions, from)
 			want := fmt.Sprintf("%d ms", (all[3] + all[2]).Round(time.Millisecond).Milliseconds())
-			lines := plain(t, conn, fmt.Sprintf("EXPLAIN ANALYZE DELETE FROM stock WHERE id = %d", 300+i))
-			if footer(t, lines, "wide-area rounds") != "2" || footer(t, lines, "wide-area rounds that took place") != "2" || footer(t, lines, "predicted latency") != want {
+			lines := simtest.Plain(t, conn, fmt.Sprintf("EXPLAIN ANALYZE DELETE FROM stock WHERE id = %d", 300+i))
+			if simtest.Footer(t, lines, "wide-area rounds") != "2" || simtest.Footer(t, lines, "wide-area rounds that took place") != "2" || simtest.Footer(t, lines, "predicted latency") != want {
 				t.Errorf("region %d: want 2 rounds, %s\n%s", i, want, strings.Join(lines, "\n"))
 			}
 			time.Sleep(2 * time.Second)
 		}
 		// Gateways without a replica look for the keys of new rows at the nearest one.
-		conn := connectTo(t, c, 0, "d")
-		exec(t, conn, "CREATE TABLE three (id int PRIMARY KEY, n int) WITH (commit_protocol = 'fast_paxos')")
-		exec(t, conn, "ALTER TABLE three CONFIGURE ZONE USING num_replicas = 3")
+		conn := simtest.ConnectTo(t, c, 0, "d")
+		simtest.Exec(t, conn, "CREATE TABLE three (id int PRIMARY KEY, n int) WITH (commit_protocol = 'fast_paxos')")
+		simtest.Exec(t, conn, "ALTER TABLE three CONFIGURE ZONE USING num_replicas = 3")
 		time.Sleep(2 * time.Minute)
 		far := 0
 		for i := range regions.Names {
-			conn := connectTo(t, c, i, "d")
-			exec(t, conn, "SELECT * FROM three")
+			conn := simtest.ConnectTo(t, c, i, "d")
+			simtest.Exec(t, conn, "SELECT * FROM three")
 			for k, level := range []string{"read committed", "repeatable read"} {
-				exec(t, conn, "SET default_transaction_isolation = '"+level+"'")
-				lines := plain(t, conn, fmt.Sprintf("EXPLAIN ANALYZE INSERT INTO three VALUES (%d, 5)", 10*k+i))
-				predicted, got := footer(t, lines, "wide-area rounds"), footer(t, lines, "wide-area rounds that took place")
+				simtest.Exec(t, conn, "SET default_transaction_isolation = '"+level+"'")
+				lines := simtest.Plain(t, conn, fmt.Sprintf("EXPLAIN ANALYZE INSERT INTO three VALUES (%d, 5)", 10*k+i))
+				predicted, got := simtest.Footer(t, lines, "wide-area rounds"), simtest.Footer(t, lines, "wide-area rounds that took place")
 				if predicted != got {
 					t.Errorf("region %d, %s: %s rounds took place, predicted %s\n%s", i, level, got, predicted, strings.Join(lines, "\n"))
 				}
@@ -213,12 +214,12 @@ func TestFastPaxosPredictsLevels(t *testing.T) {
 func TestFastPaxosReaderLoses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := fiveAcceptors(t)
-		stocked(t, c, 100)
-		reader, writer := connectTo(t, c, 0, "d"), connectTo(t, c, 0, "d")
-		exec(t, writer, "INSERT INTO stock VALUES (8, 100, 'x')")
-		exec(t, reader, "SET transaction_replay = off")
-		exec(t, reader, "SELECT * FROM stock")
+		c, _ := simtest.FiveAcceptors(t)
+		simtest.Stocked(t, c, 100)
+		reader, writer := simtest.ConnectTo(t, c, 0, "d"), simtest.ConnectTo(t, c, 0, "d")
+		simtest.Exec(t, writer, "INSERT INTO stock VALUES (8, 100, 'x')")
+		simtest.Exec(t, reader, "SET transaction_replay = off")
+		simtest.Exec(t, reader, "SELECT * FROM stock")
 		time.Sleep(5 * time.Second)
 		for _, x := range []struct {
 			name            string
@@ -232,17 +233,17 @@ func TestFastPaxosReaderLoses(t *testing.T) {
 			{"after a merge", 0, "ALTER TABLE stock UNSPLIT AT VALUES (8)", "could not read at the transaction's timestamp any more",
 				"Tables with the commit protocol fast_paxos can be read at a transaction's timestamp until their ranges are merged, get another protocol, or have most of their replicas moved."},
 		} {
-			exec(t, reader, "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY")
-			ask[int](t, reader, "SELECT n FROM stock WHERE id = 7")
+			simtest.Exec(t, reader, "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY")
+			simtest.Ask[int](t, reader, "SELECT n FROM stock WHERE id = 7")
 			for range 3 {
-				exec(t, writer, "UPDATE stock SET n = n - 1 WHERE id IN (7, 8)")
+				simtest.Exec(t, writer, "UPDATE stock SET n = n - 1 WHERE id IN (7, 8)")
 				time.Sleep(x.wait / 3)
 			}
 			if x.then != "" {
-				exec(t, writer, x.then)
+				simtest.Exec(t, writer, x.then)
 			}
 			if x.message != "" {
-				if err := admin(c, 0, &kv.AdminMergeRequest{Key: keys.IndexPrefix(tableIDOf(t, writer, "stock"), uint32(1))}); err != nil {
+				if err := simtest.Admin(c, 0, &kv.AdminMergeRequest{Key: keys.IndexPrefix(simtest.TableIDOf(t, writer, "stock"), uint32(1))}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -250,13 +251,13 @@ func TestFastPaxosReaderLoses(t *testing.T) {
 			if x.message == "" && err != nil {
 				t.Errorf("%s: %v", x.name, err)
 			} else if x.message != "" {
-				wantCode(t, err, "40001")
+				simtest.WantCode(t, err, "40001")
 			}
 			var e *pgconn.PgError
 			if errors.As(err, &e) && (e.Message != x.message || !strings.HasPrefix(e.Detail, x.detail+"\n") || e.Hint != "The transaction might succeed if retried.") {
 				t.Errorf("%s: %s; %s; %s", x.name, e.Message, e.Detail, e.Hint)
 			}
-			exec(t, reader, "ROLLBACK")
+			simtest.Exec(t, reader, "ROLLBACK")
 			time.Sleep(5 * time.Second)
 		}
 	})

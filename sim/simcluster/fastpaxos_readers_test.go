@@ -12,6 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestReadersDoNotFail: read-only transactions above READ COMMITTED that scan a table without leaseholders three times, and another one, next to writers, do not fail, and read the same each time.
@@ -21,18 +23,18 @@ func TestReadersDoNotFail(t *testing.T) {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				c, _ := fiveAcceptors(t)
-				stocked(t, c, 100)
-				admin := connectTo(t, c, 0, "d")
-				exec(t, admin, "CREATE TABLE other (id int PRIMARY KEY, n int) WITH (commit_protocol = 'fast_paxos')")
-				exec(t, admin, "INSERT INTO stock SELECT g, 5, 'x' FROM generate_series(100, 198) AS g")
-				exec(t, admin, "INSERT INTO other SELECT g, 5 FROM generate_series(100, 198) AS g")
+				c, _ := simtest.FiveAcceptors(t)
+				simtest.Stocked(t, c, 100)
+				admin := simtest.ConnectTo(t, c, 0, "d")
+				simtest.Exec(t, admin, "CREATE TABLE other (id int PRIMARY KEY, n int) WITH (commit_protocol = 'fast_paxos')")
+				simtest.Exec(t, admin, "INSERT INTO stock SELECT g, 5, 'x' FROM generate_series(100, 198) AS g")
+				simtest.Exec(t, admin, "INSERT INTO other SELECT g, 5 FROM generate_series(100, 198) AS g")
 				time.Sleep(5 * time.Second)
 				done := make(chan struct{})
 				var wg sync.WaitGroup
 				var writes atomic.Int64
 				for i := range c.Len() { // twenty writes a second, together
-					conn := connectTo(t, c, i, "d")
+					conn := simtest.ConnectTo(t, c, i, "d")
 					wg.Go(func() {
 						for n := 0; ; n++ {
 							select {
@@ -51,7 +53,7 @@ func TestReadersDoNotFail(t *testing.T) {
 				var tries, failed atomic.Int64
 				var readers sync.WaitGroup
 				for i := range c.Len() {
-					conn := connectTo(t, c, i, "d")
+					conn := simtest.ConnectTo(t, c, i, "d")
 					readers.Go(func() {
 						for range 30 {
 							tries.Add(1)
@@ -97,17 +99,17 @@ func TestReadersDoNotFail(t *testing.T) {
 func TestSnapshotIsProtected(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := fiveAcceptors(t)
-		stocked(t, c, 100)
-		admin := connectTo(t, c, 0, "d")
-		exec(t, admin, "INSERT INTO stock SELECT g, 5, 'x' FROM generate_series(100, 119) AS g")
-		exec(t, admin, "CREATE TABLE other (id int PRIMARY KEY, n int) WITH (commit_protocol = 'fast_paxos')")
-		exec(t, admin, "INSERT INTO other SELECT g, 5 FROM generate_series(100, 119) AS g")
+		c, _ := simtest.FiveAcceptors(t)
+		simtest.Stocked(t, c, 100)
+		admin := simtest.ConnectTo(t, c, 0, "d")
+		simtest.Exec(t, admin, "INSERT INTO stock SELECT g, 5, 'x' FROM generate_series(100, 119) AS g")
+		simtest.Exec(t, admin, "CREATE TABLE other (id int PRIMARY KEY, n int) WITH (commit_protocol = 'fast_paxos')")
+		simtest.Exec(t, admin, "INSERT INTO other SELECT g, 5 FROM generate_series(100, 119) AS g")
 		time.Sleep(5 * time.Second)
 		done := make(chan struct{})
 		var wg sync.WaitGroup
 		for i := range 3 {
-			conn := connectTo(t, c, i, "d")
+			conn := simtest.ConnectTo(t, c, i, "d")
 			wg.Go(func() {
 				for n := 0; ; n++ {
 					select {
@@ -121,10 +123,10 @@ func TestSnapshotIsProtected(t *testing.T) {
 			})
 		}
 		time.Sleep(2 * time.Second)
-		dump := connectTo(t, c, 3, "d")
-		exec(t, dump, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-		sum := ask[int64](t, dump, "SELECT sum(n) FROM stock")
-		names := ask[string](t, dump, "SELECT string_agg(name, ',' ORDER BY id) FROM stock")
+		dump := simtest.ConnectTo(t, c, 3, "d")
+		simtest.Exec(t, dump, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+		sum := simtest.Ask[int64](t, dump, "SELECT sum(n) FROM stock")
+		names := simtest.Ask[string](t, dump, "SELECT string_agg(name, ',' ORDER BY id) FROM stock")
 		for n := range 4 {
 			time.Sleep(30 * time.Second)
 			var got int64
@@ -132,11 +134,11 @@ func TestSnapshotIsProtected(t *testing.T) {
 				t.Fatalf("after %d s: %d, %v, want %d", 30*(n+1), got, err, sum)
 			}
 		}
-		if got := ask[string](t, dump, "SELECT string_agg(name, ',' ORDER BY id) FROM stock"); got != names {
+		if got := simtest.Ask[string](t, dump, "SELECT string_agg(name, ',' ORDER BY id) FROM stock"); got != names {
 			t.Errorf("%s, want %s", got, names)
 		}
-		exec(t, dump, "SELECT sum(n) FROM other") // which it has not read before
-		exec(t, dump, "COMMIT")
+		simtest.Exec(t, dump, "SELECT sum(n) FROM other") // which it has not read before
+		simtest.Exec(t, dump, "COMMIT")
 		close(done)
 		wg.Wait()
 	})

@@ -15,6 +15,7 @@ import (
 
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestFastPaxosScript is all that a client may do with a table of the protocol fast_paxos, on a cluster: each statement works, or is refused with a hint before anything is changed.
@@ -26,7 +27,7 @@ func TestFastPaxosKeysScript(t *testing.T) { fastPaxosScript(t, "testdata/fast_p
 func fastPaxosScript(t *testing.T, file string) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 2, Log: logTo()})
+		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 2, Log: simtest.LogTo()})
 		time.Sleep(20 * time.Second)
 		conns := map[string]*pgx.Conn{}
 		datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
@@ -43,7 +44,7 @@ func fastPaxosScript(t *testing.T, file string) {
 			d.MaybeScanArgs(t, "database", &database)
 			name := fmt.Sprint(database, node)
 			if conns[name] == nil {
-				conns[name] = connectTo(t, c, node, database)
+				conns[name] = simtest.ConnectTo(t, c, node, database)
 			}
 			var out strings.Builder
 			for _, q := range strings.Split(d.Input+"\n", ";\n") {

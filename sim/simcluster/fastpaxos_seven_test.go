@@ -12,6 +12,7 @@ import (
 	"meridian/kv"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // sevenRegions are the five of the paper, and two more.
@@ -36,17 +37,17 @@ func TestFastPaxosOfSeven(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		regions := sevenRegions(t)
-		c := simcluster.Start(t, simcluster.Options{Regions: regions, NodesPerRegion: 1, Log: logTo()})
-		first := connect(t, c, 0)
-		exec(t, first, "CREATE DATABASE d")
-		exec(t, first, "ALTER DATABASE d CONFIGURE ZONE USING num_replicas = 7")
+		c := simcluster.Start(t, simcluster.Options{Regions: regions, NodesPerRegion: 1, Log: simtest.LogTo()})
+		first := simtest.Connect(t, c, 0)
+		simtest.Exec(t, first, "CREATE DATABASE d")
+		simtest.Exec(t, first, "ALTER DATABASE d CONFIGURE ZONE USING num_replicas = 7")
 		for _, name := range []string{"meta", "liveness", "system"} {
 			// With five replicas, as by default, they may be at the three that are lost. Then leases of the schema end.
-			exec(t, first, "ALTER RANGE "+name+" CONFIGURE ZONE USING num_replicas = 7")
+			simtest.Exec(t, first, "ALTER RANGE "+name+" CONFIGURE ZONE USING num_replicas = 7")
 		}
-		first = connectTo(t, c, 0, "d")
-		exec(t, first, "CREATE TABLE stock (id int PRIMARY KEY, n int CHECK (n >= 0), name text) WITH (commit_protocol = 'fast_paxos')")
-		exec(t, first, "INSERT INTO stock VALUES (7, 0, 'x')")
+		first = simtest.ConnectTo(t, c, 0, "d")
+		simtest.Exec(t, first, "CREATE TABLE stock (id int PRIMARY KEY, n int CHECK (n >= 0), name text) WITH (commit_protocol = 'fast_paxos')")
+		simtest.Exec(t, first, "INSERT INTO stock VALUES (7, 0, 'x')")
 		time.Sleep(5 * time.Second)
 		all, err := c.Ranges(context.Background(), 0)
 		if err != nil {
@@ -54,7 +55,7 @@ func TestFastPaxosOfSeven(t *testing.T) {
 		}
 		of := 0
 		for i := range all {
-			if all[i].Protocol != kv.FastPaxos || !keys.TableSpan(tableIDOf(t, first, "stock")).Overlaps(all[i].Span()) {
+			if all[i].Protocol != kv.FastPaxos || !keys.TableSpan(simtest.TableIDOf(t, first, "stock")).Overlaps(all[i].Span()) {
 				continue
 			}
 			of++
@@ -72,13 +73,13 @@ func TestFastPaxosOfSeven(t *testing.T) {
 			t.Error("the table has no range of the protocol")
 		}
 		for i, from := range regions.Names {
-			conn := connectTo(t, c, i, "d")
+			conn := simtest.ConnectTo(t, c, i, "d")
 			row := strconv.Itoa(100 + i)
-			exec(t, conn, "SELECT * FROM stock")
+			simtest.Exec(t, conn, "SELECT * FROM stock")
 			for _, q := range []string{"INSERT INTO stock VALUES (" + row + ", 0, 'x')", "UPDATE stock SET name = 'y' WHERE id = " + row, "UPDATE stock SET n = n + 1 WHERE id = " + row} {
 				time.Sleep(2 * time.Second)
 				begun := time.Now()
-				exec(t, conn, q)
+				simtest.Exec(t, conn, q)
 				if took, want := time.Since(begun), trips(regions, from)[5]; took > want+max(want/20, 3*time.Millisecond) || took < want {
 					t.Errorf("%s from %s took %v, want %v", q, from, took, want)
 				}
@@ -92,8 +93,8 @@ func TestFastPaxosOfSeven(t *testing.T) {
 		acked, added := [4]int{}, 0 // by phase
 		longest := [4]time.Duration{}
 		for w, i := range stay {
-			conn := connectTo(t, c, i, "d")
-			exec(t, conn, "SELECT * FROM stock")
+			conn := simtest.ConnectTo(t, c, i, "d")
+			simtest.Exec(t, conn, "SELECT * FROM stock")
 			wg.Go(func() {
 				for n := 0; ; n++ {
 					mu.Lock()
@@ -103,7 +104,7 @@ func TestFastPaxosOfSeven(t *testing.T) {
 						return
 					}
 					begun := time.Now()
-					exec(t, conn, "BEGIN; UPDATE stock SET n = n + 1 WHERE id = 7; INSERT INTO stock VALUES ("+strconv.Itoa(1000*(w+1)+n)+", 1, 'z'); COMMIT")
+					simtest.Exec(t, conn, "BEGIN; UPDATE stock SET n = n + 1 WHERE id = 7; INSERT INTO stock VALUES ("+strconv.Itoa(1000*(w+1)+n)+", 1, 'z'); COMMIT")
 					took := time.Since(begun)
 					mu.Lock()
 					added++
@@ -141,8 +142,8 @@ func TestFastPaxosOfSeven(t *testing.T) {
 		}
 		time.Sleep(60 * time.Second)
 		for i := range c.Len() {
-			conn := connectTo(t, c, i, "d")
-			if n, rows := ask[int](t, conn, "SELECT n FROM stock WHERE id = 7"), ask[int](t, conn, "SELECT count(*) FROM stock WHERE id >= 1000"); n != added || rows != added {
+			conn := simtest.ConnectTo(t, c, i, "d")
+			if n, rows := simtest.Ask[int](t, conn, "SELECT n FROM stock WHERE id = 7"), simtest.Ask[int](t, conn, "SELECT count(*) FROM stock WHERE id >= 1000"); n != added || rows != added {
 				t.Errorf("%s: %d were added, %d rows inserted; %d were acknowledged", c.Names()[i], n, rows, added)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"meridian/route"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestSnapshotsOutliveChanges: a transaction that reads at one timestamp reads the same before and after its table's range has begun another generation, next to writers. Another one, which has its timestamp before the change, and reads
@@ -33,7 +34,7 @@ func TestSnapshotsOutliveChanges(t *testing.T) {
 	// move gives the place of one of the range's replicas, which is not the leaseholder, to a node of the same region.
 	move := func(t *testing.T, c *simcluster.Cluster, d *kv.RangeDescriptor) error {
 		var targets []kv.ReplicaTarget
-		from := (holder(t, c, 0, d.Start) + 2) % c.Len() / 2 * 2
+		from := (simtest.Holder(t, c, 0, d.Start) + 2) % c.Len() / 2 * 2
 		for _, r := range d.Replicas {
 			n := r.Node
 			if i := int(n) - 1; i/2*2 == from {
@@ -41,15 +42,15 @@ func TestSnapshotsOutliveChanges(t *testing.T) {
 			}
 			targets = append(targets, kv.ReplicaTarget{Node: n, Store: kv.StoreID(n)})
 		}
-		return admin(c, 0, &kv.AdminChangeReplicasRequest{Key: d.Start, Targets: targets})
+		return simtest.Admin(c, 0, &kv.AdminChangeReplicasRequest{Key: d.Start, Targets: targets})
 	}
 	split := func(t *testing.T, c *simcluster.Cluster, d *kv.RangeDescriptor) error {
-		exec(t, connectTo(t, c, 0, "d"), fmt.Sprintf("ALTER TABLE stock SPLIT AT VALUES (%d)", rows/3))
+		simtest.Exec(t, simtest.ConnectTo(t, c, 0, "d"), fmt.Sprintf("ALTER TABLE stock SPLIT AT VALUES (%d)", rows/3))
 		return nil
 	}
 	merge := func(t *testing.T, c *simcluster.Cluster, d *kv.RangeDescriptor) error {
-		exec(t, connectTo(t, c, 0, "d"), fmt.Sprintf("ALTER TABLE stock UNSPLIT AT VALUES (%d)", rows/3))
-		return admin(c, 0, &kv.AdminMergeRequest{Key: d.Start})
+		simtest.Exec(t, simtest.ConnectTo(t, c, 0, "d"), fmt.Sprintf("ALTER TABLE stock UNSPLIT AT VALUES (%d)", rows/3))
+		return simtest.Admin(c, 0, &kv.AdminMergeRequest{Key: d.Start})
 	}
 	for name, changes := range map[string][]func(*testing.T, *simcluster.Cluster, *kv.RangeDescriptor) error{
 		"split": {split}, "move": {move}, "fold": {fold}, "all": {fold, split, fold, move, fold}, "merge": {split, merge},
@@ -57,19 +58,19 @@ func TestSnapshotsOutliveChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 2, Log: logTo()})
-				exec(t, connect(t, c, 0), "CREATE DATABASE d")
-				setup := connectTo(t, c, 0, "d")
-				exec(t, setup, "CREATE TABLE stock (id int PRIMARY KEY, n int NOT NULL, name text) WITH (commit_protocol = 'fast_paxos')")
-				exec(t, setup, "CREATE TABLE other (id int PRIMARY KEY) WITH (commit_protocol = 'fast_paxos')")
-				exec(t, setup, fmt.Sprintf("INSERT INTO stock SELECT g, 100, 'x' FROM generate_series(0, %d) AS g", rows-1))
-				at := keys.IndexPrefix(tableIDOf(t, setup, "stock"), uint32(1))
-				replicated(t, c, 3)
+				c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 2, Log: simtest.LogTo()})
+				simtest.Exec(t, simtest.Connect(t, c, 0), "CREATE DATABASE d")
+				setup := simtest.ConnectTo(t, c, 0, "d")
+				simtest.Exec(t, setup, "CREATE TABLE stock (id int PRIMARY KEY, n int NOT NULL, name text) WITH (commit_protocol = 'fast_paxos')")
+				simtest.Exec(t, setup, "CREATE TABLE other (id int PRIMARY KEY) WITH (commit_protocol = 'fast_paxos')")
+				simtest.Exec(t, setup, fmt.Sprintf("INSERT INTO stock SELECT g, 100, 'x' FROM generate_series(0, %d) AS g", rows-1))
+				at := keys.IndexPrefix(simtest.TableIDOf(t, setup, "stock"), uint32(1))
+				simtest.Replicated(t, c, 3)
 				time.Sleep(20 * time.Second)
 				done := make(chan struct{})
 				var wg sync.WaitGroup
 				for i := range c.Len() {
-					conn := connectTo(t, c, i, "d")
+					conn := simtest.ConnectTo(t, c, i, "d")
 					wg.Go(func() {
 						for n := 0; ; n++ {
 							select {
@@ -97,10 +98,10 @@ func TestSnapshotsOutliveChanges(t *testing.T) {
 				var begun sync.WaitGroup
 				for i := range 3 {
 					begun.Add(2)
-					early, late := connectTo(t, c, 2*i, "d"), connectTo(t, c, 2*i+1, "d")
+					early, late := simtest.ConnectTo(t, c, 2*i, "d"), simtest.ConnectTo(t, c, 2*i+1, "d")
 					wg.Go(func() {
 						level := []string{"REPEATABLE READ", "SERIALIZABLE"}[i%2]
-						exec(t, early, "BEGIN ISOLATION LEVEL "+level+" READ ONLY")
+						simtest.Exec(t, early, "BEGIN ISOLATION LEVEL "+level+" READ ONLY")
 						var want, got string
 						var sum int
 						first := early.QueryRow(context.Background(), all).Scan(&sum, &want)
@@ -112,7 +113,7 @@ func TestSnapshotsOutliveChanges(t *testing.T) {
 						for n := 0; ; n++ {
 							select {
 							case <-stop:
-								exec(t, early, "COMMIT")
+								simtest.Exec(t, early, "COMMIT")
 								return
 							case <-time.After(300 * time.Millisecond):
 							}
@@ -120,7 +121,7 @@ func TestSnapshotsOutliveChanges(t *testing.T) {
 							var e *pgconn.PgError
 							if errors.As(err, &e) {
 								if name == "merge" && e.Code == "40001" {
-									exec(t, early, "ROLLBACK")
+									simtest.Exec(t, early, "ROLLBACK")
 									return
 								}
 								t.Errorf("%s, read %d: %s %s: %s", level, n, e.Code, e.Message, e.Detail)
@@ -133,15 +134,15 @@ func TestSnapshotsOutliveChanges(t *testing.T) {
 						}
 					})
 					wg.Go(func() {
-						exec(t, late, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-						exec(t, late, "SELECT count(*) FROM other")
+						simtest.Exec(t, late, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+						simtest.Exec(t, late, "SELECT count(*) FROM other")
 						begun.Done()
 						<-stop
 						var sum int
 						var names string
 						err := late.QueryRow(context.Background(), all).Scan(&sum, &names)
 						if name == "merge" && err != nil {
-							exec(t, late, "ROLLBACK")
+							simtest.Exec(t, late, "ROLLBACK")
 							return
 						}
 						if err != nil || sum != 100*rows {
@@ -151,7 +152,7 @@ func TestSnapshotsOutliveChanges(t *testing.T) {
 							}
 							t.Errorf("late: %v, %d", err, sum)
 						}
-						exec(t, late, "COMMIT")
+						simtest.Exec(t, late, "COMMIT")
 					})
 				}
 				begun.Wait()

@@ -15,6 +15,7 @@ import (
 
 	"meridian/commit/fastpaxos"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestStalenessHasABound: a row whose client had its answer a second ago is read by everybody who reaches a quorum, after a round trip: also if the gateway died with the answer, or a replica was cut off, from all
@@ -36,25 +37,25 @@ func TestStalenessHasABound(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				c, regions := fiveAcceptors(t)
-				stocked(t, c, 100)
-				writer := connectTo(t, c, 0, "d")
+				c, regions := simtest.FiveAcceptors(t)
+				simtest.Stocked(t, c, 100)
+				writer := simtest.ConnectTo(t, c, 0, "d")
 				readers := make([]*pgx.Conn, c.Len())
 				for i := range readers {
 					if i != x.lost {
-						readers[i] = connectTo(t, c, i, "d")
-						exec(t, readers[i], "SELECT * FROM stock")
+						readers[i] = simtest.ConnectTo(t, c, i, "d")
+						simtest.Exec(t, readers[i], "SELECT * FROM stock")
 					}
 				}
-				exec(t, writer, "INSERT INTO stock VALUES (50, 1, 'x')")
+				simtest.Exec(t, writer, "INSERT INTO stock VALUES (50, 1, 'x')")
 				time.Sleep(3 * time.Second)
 				if x.before != nil {
 					x.before(c)
 					time.Sleep(10 * time.Second)
 				}
-				exec(t, writer, "INSERT INTO stock VALUES (100, 5, 'x')")
-				exec(t, writer, "UPDATE stock SET name = 'new' WHERE id = 50")
-				exec(t, writer, "UPDATE stock SET n = n - 1 WHERE id = 7")
+				simtest.Exec(t, writer, "INSERT INTO stock VALUES (100, 5, 'x')")
+				simtest.Exec(t, writer, "UPDATE stock SET name = 'new' WHERE id = 50")
+				simtest.Exec(t, writer, "UPDATE stock SET n = n - 1 WHERE id = 7")
 				answered := time.Now()
 				if x.atOnce != nil {
 					x.atOnce(c)
@@ -107,22 +108,22 @@ func TestStalenessHasABound(t *testing.T) {
 func TestReadsAsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, regions := fiveAcceptors(t)
-		stocked(t, c, 100)
-		writer := connectTo(t, c, 0, "d")
+		c, regions := simtest.FiveAcceptors(t)
+		simtest.Stocked(t, c, 100)
+		writer := simtest.ConnectTo(t, c, 0, "d")
 		far := 2 * trips(regions, regions.Names[3])[2] // one round that finds the option, and one that finds its outcome
 		stale := 0
 		for n := range 10 {
-			plainly, now, token := connectTo(t, c, 3, "d"), connectTo(t, c, 3, "d"), connectTo(t, c, 3, "d")
-			exec(t, now, "SET fast_paxos_max_staleness = 0")
+			plainly, now, token := simtest.ConnectTo(t, c, 3, "d"), simtest.ConnectTo(t, c, 3, "d"), simtest.ConnectTo(t, c, 3, "d")
+			simtest.Exec(t, now, "SET fast_paxos_max_staleness = 0")
 			for _, conn := range []*pgx.Conn{plainly, now, token} {
-				exec(t, conn, "SELECT * FROM stock")
+				simtest.Exec(t, conn, "SELECT * FROM stock")
 			}
-			exec(t, writer, "INSERT INTO stock VALUES ($1, 1, 'x')", 100+n)
-			at := ask[string](t, writer, "SELECT cluster_logical_timestamp()::text")
+			simtest.Exec(t, writer, "INSERT INTO stock VALUES ($1, 1, 'x')", 100+n)
+			at := simtest.Ask[string](t, writer, "SELECT cluster_logical_timestamp()::text")
 			count := func(conn *pgx.Conn, q string, want time.Duration) int {
 				begun := time.Now()
-				out := ask[int](t, conn, q)
+				out := simtest.Ask[int](t, conn, q)
 				if took := time.Since(begun); took > want+5*time.Millisecond {
 					t.Errorf("%s took %v, want %v", q, took, want)
 				}
@@ -132,22 +133,22 @@ func TestReadsAsTold(t *testing.T) {
 			if count(plainly, where, 0) == 0 {
 				stale++
 			}
-			exec(t, token, "SET fast_paxos_read_after = '"+at+"'")
+			simtest.Exec(t, token, "SET fast_paxos_read_after = '"+at+"'")
 			if count(token, where, far) != 1 || count(token, "SELECT count(*)::int4 FROM stock", far) != 2+n {
 				t.Errorf("with a token the row %d is not there", n)
 			}
 			time.Sleep(time.Second)
-			exec(t, writer, "INSERT INTO stock VALUES ($1, 1, 'x')", 1000+n)
+			simtest.Exec(t, writer, "INSERT INTO stock VALUES ($1, 1, 'x')", 1000+n)
 			if count(now, "SELECT count(*)::int4 FROM stock WHERE id = "+strconv.Itoa(1000+n), far) != 1 {
 				t.Errorf("the row %d is not there now", n)
 			}
-			exec(t, writer, "DELETE FROM stock WHERE id = $1", 1000+n)
+			simtest.Exec(t, writer, "DELETE FROM stock WHERE id = $1", 1000+n)
 			if count(now, "SELECT count(*)::int4 FROM stock", far) != 2+n {
 				t.Errorf("the row %d is there still", n)
 			}
 			time.Sleep(2 * time.Second)
 			count(token, "SELECT count(*)::int4 FROM stock", 0)
-			lines := strings.Join(plain(t, now, "EXPLAIN "+where), "\n")
+			lines := strings.Join(simtest.Plain(t, now, "EXPLAIN "+where), "\n")
 			if !strings.Contains(lines, "a majority, as of now") || !strings.Contains(lines, "wide-area rounds: 1") {
 				t.Error(lines)
 			}

@@ -19,16 +19,9 @@ import (
 	"meridian/kv"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/txn"
 )
-
-// fiveAcceptors is a cluster with one node in each of the paper's regions, and a range of the protocol fast_paxos that has a voter on each.
-func fiveAcceptors(t *testing.T) (c *simcluster.Cluster, regions *sim.Regions) {
-	t.Helper()
-	regions = sim.FiveRegions()
-	c = simcluster.Start(t, simcluster.Options{Regions: regions, NodesPerRegion: 1, Log: logTo()})
-	return c, regions
-}
 
 // fourth is the round trip from a region to the fourth nearest of the five.
 func fourth(regions *sim.Regions, from string) time.Duration { return trips(regions, from)[3] }
@@ -45,15 +38,15 @@ func trips(regions *sim.Regions, from string) (all []time.Duration) {
 // TestFastPaxosRounds: a transaction that writes several records commits in one round trip to the fourth nearest of five replicas, from any region, and reads cost none.
 func TestFastPaxosRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, regions := fiveAcceptors(t)
-		conn := connect(t, c, 0)
-		exec(t, conn, "CREATE DATABASE d")
-		exec(t, conn, "ALTER DATABASE d CONFIGURE ZONE USING num_replicas = 5")
-		conn = connectTo(t, c, 0, "d")
+		c, regions := simtest.FiveAcceptors(t)
+		conn := simtest.Connect(t, c, 0)
+		simtest.Exec(t, conn, "CREATE DATABASE d")
+		simtest.Exec(t, conn, "ALTER DATABASE d CONFIGURE ZONE USING num_replicas = 5")
+		conn = simtest.ConnectTo(t, c, 0, "d")
 		begun := time.Now()
-		exec(t, conn, "CREATE TABLE stock (id int PRIMARY KEY, n int CHECK (n >= 0), name text) WITH (commit_protocol = 'fast_paxos')")
+		simtest.Exec(t, conn, "CREATE TABLE stock (id int PRIMARY KEY, n int CHECK (n >= 0), name text) WITH (commit_protocol = 'fast_paxos')")
 		t.Logf("CREATE TABLE took %v", time.Since(begun))
-		id := tableIDOf(t, conn, "stock")
+		id := simtest.TableIDOf(t, conn, "stock")
 		ranges, err := c.Ranges(context.Background(), 0)
 		if err != nil {
 			t.Fatal(err)
@@ -64,13 +57,13 @@ func TestFastPaxosRounds(t *testing.T) {
 			}
 		}
 		for i, from := range regions.Names {
-			conn := connectTo(t, c, i, "d")
+			conn := simtest.ConnectTo(t, c, i, "d")
 			take := func(want time.Duration, q string) {
 				t.Helper()
 				for try := range 3 {
 					time.Sleep(2 * time.Second)
 					begun := time.Now()
-					exec(t, conn, strings.ReplaceAll(q, "$n", strconv.Itoa(100*i+try)))
+					simtest.Exec(t, conn, strings.ReplaceAll(q, "$n", strconv.Itoa(100*i+try)))
 					took := time.Since(begun)
 					t.Logf("%-20s %-60s %v of %v", from, q, took, want)
 					if took > want+max(want/20, 3*time.Millisecond) { // the first one too: of a gateway that does not know the range, and has no links to other nodes but the system's
@@ -85,17 +78,6 @@ func TestFastPaxosRounds(t *testing.T) {
 			take(fourth(regions, from), "DELETE FROM stock WHERE id = $n")
 		}
 	})
-}
-
-// stocked makes a table of the protocol with one row, of which there are n.
-func stocked(t *testing.T, c *simcluster.Cluster, n int) {
-	t.Helper()
-	exec(t, connect(t, c, 0), "CREATE DATABASE d")
-	exec(t, connect(t, c, 0), "ALTER DATABASE d CONFIGURE ZONE USING num_replicas = 5")
-	conn := connectTo(t, c, 0, "d")
-	exec(t, conn, "CREATE TABLE stock (id int PRIMARY KEY, n int CHECK (n >= 0), name text) WITH (commit_protocol = 'fast_paxos')")
-	exec(t, conn, "INSERT INTO stock VALUES (7, $1, 'x')", n)
-	time.Sleep(2 * time.Second)
 }
 
 // sealsOf is how often ranges were interrupted so far.
@@ -120,17 +102,17 @@ func TestFastPaxosCommutes(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, regions := fiveAcceptors(t)
-				stocked(t, c, x.stock)
+				c, regions := simtest.FiveAcceptors(t)
+				simtest.Stocked(t, c, x.stock)
 				var wg sync.WaitGroup
 				var sold, refused, unknown, slow atomic.Int64
 				var conns []*pgx.Conn
 				for i := range 100 {
-					conns = append(conns, connectTo(t, c, i%5, "d"))
-					exec(t, conns[i], "SELECT * FROM stock WHERE id = 7")
+					conns = append(conns, simtest.ConnectTo(t, c, i%5, "d"))
+					simtest.Exec(t, conns[i], "SELECT * FROM stock WHERE id = 7")
 				}
 				for i := range 5 { // each gateway gets to know the range
-					exec(t, conns[i], "INSERT INTO stock VALUES ($1, 1, 'x')", 100+i)
+					simtest.Exec(t, conns[i], "INSERT INTO stock VALUES ($1, 1, 'x')", 100+i)
 				}
 				time.Sleep(2 * time.Second)
 				seals := sealsOf(c)
@@ -165,7 +147,7 @@ func TestFastPaxosCommutes(t *testing.T) {
 				t.Logf("%d sold, %d refused, %d unknown, %d took more than one round", sold.Load(), refused.Load(), unknown.Load(), slow.Load())
 				for i := range 5 {
 					var n int
-					err := connectTo(t, c, i, "d").QueryRow(context.Background(), "SELECT n FROM stock WHERE id = 7").Scan(&n)
+					err := simtest.ConnectTo(t, c, i, "d").QueryRow(context.Background(), "SELECT n FROM stock WHERE id = 7").Scan(&n)
 					if took := x.stock - int(sold.Load()); err != nil || n > took || n < took-int(unknown.Load()) || n < 0 {
 						t.Errorf("node %d: %d, %v", i, n, err)
 					}
@@ -186,11 +168,11 @@ func TestFastPaxosCommutes(t *testing.T) {
 // refused where it was asked for by name.
 func TestFastPaxosMixed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := fiveAcceptors(t)
-		stocked(t, c, 100)
+		c, _ := simtest.FiveAcceptors(t)
+		simtest.Stocked(t, c, 100)
 		ctx := context.Background()
-		conn := connectTo(t, c, 0, "d")
-		exec(t, conn, "CREATE TABLE orders (id int PRIMARY KEY, n int)")
+		conn := simtest.ConnectTo(t, c, 0, "d")
+		simtest.Exec(t, conn, "CREATE TABLE orders (id int PRIMARY KEY, n int)")
 		time.Sleep(5 * time.Second)
 		sum := func() (left, ordered int) {
 			t.Helper()
@@ -204,9 +186,9 @@ func TestFastPaxosMixed(t *testing.T) {
 			return left, ordered
 		}
 		both := func(id int, end string) (time.Duration, error) {
-			exec(t, conn, "BEGIN")
-			exec(t, conn, "UPDATE stock SET n = n - 3 WHERE id = 7")
-			exec(t, conn, "INSERT INTO orders VALUES ($1, 3)", id)
+			simtest.Exec(t, conn, "BEGIN")
+			simtest.Exec(t, conn, "UPDATE stock SET n = n - 3 WHERE id = 7")
+			simtest.Exec(t, conn, "INSERT INTO orders VALUES ($1, 3)", id)
 			begun := time.Now()
 			_, err := conn.Exec(ctx, end)
 			return time.Since(begun), err
@@ -226,21 +208,21 @@ func TestFastPaxosMixed(t *testing.T) {
 			t.Fatal(err)
 		}
 		// A statement that fails undoes both.
-		exec(t, conn, "BEGIN")
-		exec(t, conn, "UPDATE stock SET n = n - 3 WHERE id = 7")
+		simtest.Exec(t, conn, "BEGIN")
+		simtest.Exec(t, conn, "UPDATE stock SET n = n - 3 WHERE id = 7")
 		if _, err := conn.Exec(ctx, "INSERT INTO orders VALUES (0, 3)"); err == nil {
 			t.Error("a key was taken twice")
 		}
-		exec(t, conn, "COMMIT")
+		simtest.Exec(t, conn, "COMMIT")
 		if left, ordered := sum(); left != 88 || ordered != 12 {
 			t.Errorf("%d left and %d ordered of 100", left, ordered)
 		}
 		// One that has taken so long that replicas remember nothing of its time any more.
-		exec(t, conn, "BEGIN")
-		exec(t, conn, "UPDATE stock SET n = n - 3 WHERE id = 7")
-		exec(t, conn, "INSERT INTO orders VALUES (10, 3)")
+		simtest.Exec(t, conn, "BEGIN")
+		simtest.Exec(t, conn, "UPDATE stock SET n = n - 3 WHERE id = 7")
+		simtest.Exec(t, conn, "INSERT INTO orders VALUES (10, 3)")
 		time.Sleep(5 * time.Minute)
-		exec(t, conn, "COMMIT")
+		simtest.Exec(t, conn, "COMMIT")
 		if left, ordered := sum(); left != 85 || ordered != 15 {
 			t.Errorf("%d left and %d ordered of 100", left, ordered)
 		}
@@ -250,12 +232,12 @@ func TestFastPaxosMixed(t *testing.T) {
 // TestFastPaxosExplain: EXPLAIN says which updates commute, with which bounds, and why others do not.
 func TestFastPaxosExplain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := fiveAcceptors(t)
-		stocked(t, c, 100)
-		conn := connectTo(t, c, 0, "d")
-		exec(t, conn, `CREATE TABLE x (id int PRIMARY KEY, a int CHECK (a >= 0 AND a < 1000), b int8, k int4, s int2 CHECK (5 <= s), d int, e int CHECK (e < d), f numeric, INDEX x_k_idx (k))
+		c, _ := simtest.FiveAcceptors(t)
+		simtest.Stocked(t, c, 100)
+		conn := simtest.ConnectTo(t, c, 0, "d")
+		simtest.Exec(t, conn, `CREATE TABLE x (id int PRIMARY KEY, a int CHECK (a >= 0 AND a < 1000), b int8, k int4, s int2 CHECK (5 <= s), d int, e int CHECK (e < d), f numeric, INDEX x_k_idx (k))
 			WITH (commit_protocol = 'fast_paxos')`)
-		exec(t, conn, "CREATE TABLE y (id int PRIMARY KEY, d int, g int GENERATED ALWAYS AS (d + 1) STORED) WITH (commit_protocol = 'fast_paxos')")
+		simtest.Exec(t, conn, "CREATE TABLE y (id int PRIMARY KEY, d int, g int GENERATED ALWAYS AS (d + 1) STORED) WITH (commit_protocol = 'fast_paxos')")
 		for _, q := range []struct{ text, want string }{
 			{"UPDATE x SET a = a + 1 WHERE id = 1", "commutes: 0 <= a <= 999"},
 			{"UPDATE x SET a = 2 + a, b = b - $1 WHERE id = 1 AND f > 3", "commutes: 0 <= a <= 999, b"},
@@ -305,20 +287,20 @@ func TestFastPaxosExplain(t *testing.T) {
 func TestFastPaxosFromElsewhere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 5, Log: logTo()})
-		replicated(t, c, 3)
-		conn := connect(t, c, 0)
-		exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int) WITH (commit_protocol = 'fast_paxos')")
-		exec(t, conn, "INSERT INTO t VALUES (1, 0)")
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 5, Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
+		conn := simtest.Connect(t, c, 0)
+		simtest.Exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int) WITH (commit_protocol = 'fast_paxos')")
+		simtest.Exec(t, conn, "INSERT INTO t VALUES (1, 0)")
 		for i := range 5 {
-			conn := connect(t, c, i)
+			conn := simtest.Connect(t, c, i)
 			begun := time.Now()
-			exec(t, conn, "UPDATE t SET n = n + 1 WHERE id = 1")
-			exec(t, conn, "INSERT INTO t VALUES ($1, 0)", 10+i)
-			if n := ask[int](t, conn, "SELECT n FROM t WHERE id = 1"); n != i+1 {
+			simtest.Exec(t, conn, "UPDATE t SET n = n + 1 WHERE id = 1")
+			simtest.Exec(t, conn, "INSERT INTO t VALUES ($1, 0)", 10+i)
+			if n := simtest.Ask[int](t, conn, "SELECT n FROM t WHERE id = 1"); n != i+1 {
 				t.Errorf("node %d: %d updates, want %d", i+1, n, i+1)
 			}
-			if got, want := ask[string](t, conn, "SELECT string_agg(id::text, ' ' ORDER BY id) FROM t"), "1 10 11 12 13 14"[:4+3*i]; got != want {
+			if got, want := simtest.Ask[string](t, conn, "SELECT string_agg(id::text, ' ' ORDER BY id) FROM t"), "1 10 11 12 13 14"[:4+3*i]; got != want {
 				t.Errorf("node %d: rows %s, want %s", i+1, got, want)
 			}
 			if took := time.Since(begun); took > time.Second {
@@ -332,12 +314,12 @@ func TestFastPaxosFromElsewhere(t *testing.T) {
 func TestNoUpdateLostToTheChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 3, Log: logTo()})
-		replicated(t, c, 3)
-		conn := connect(t, c, 0)
-		exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY)")
-		ctx, n, table := context.Background(), c.Node(0), keys.IndexPrefix(tableIDOf(t, conn, "t"), uint32(1))
-		become := func(p kv.Protocol) { exec(t, conn, "ALTER TABLE t SET (commit_protocol = '"+p.String()+"')") }
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 3, Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
+		conn := simtest.Connect(t, c, 0)
+		simtest.Exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY)")
+		ctx, n, table := context.Background(), c.Node(0), keys.IndexPrefix(simtest.TableIDOf(t, conn, "t"), uint32(1))
+		become := func(p kv.Protocol) { simtest.Exec(t, conn, "ALTER TABLE t SET (commit_protocol = '"+p.String()+"')") }
 		add := func(ctx context.Context, tx *txn.Txn, k keys.Key, s string, both bool, meanwhile func()) error {
 			v, err := tx.Get(ctx, k, kv.NoLock, kv.Block)
 			if err != nil {
@@ -346,7 +328,7 @@ func TestNoUpdateLostToTheChange(t *testing.T) {
 			var b txn.WriteBatch
 			b.Put(k, append(v, s...))
 			if both {
-				b.Put(userKey(30), []byte("x")) // in a range of the leader protocol
+				b.Put(simtest.UserKey(30), []byte("x")) // in a range of the leader protocol
 			}
 			if err := tx.Write(ctx, &b); err != nil {
 				return err
@@ -392,12 +374,12 @@ func TestNoUpdateLostToTheChange(t *testing.T) {
 func TestStaleReadBeforeTheChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 3, Log: logTo()})
-		replicated(t, c, 3)
-		conn := connect(t, c, 0)
-		exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY) WITH (commit_protocol = 'fast_paxos')")
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 3, Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
+		conn := simtest.Connect(t, c, 0)
+		simtest.Exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY) WITH (commit_protocol = 'fast_paxos')")
 		ctx, o := context.Background(), txn.TxnOptions{Isolation: kv.ReadCommitted}
-		k := append(keys.IndexPrefix(tableIDOf(t, conn, "t"), uint32(1)), 0x90, 0)
+		k := append(keys.IndexPrefix(simtest.TableIDOf(t, conn, "t"), uint32(1)), 0x90, 0)
 		other := append(slices.Clone(k), 1)
 		if err := c.TransferLease(ctx, k, 0); err != nil {
 			t.Fatal(err)
@@ -430,7 +412,7 @@ func TestStaleReadBeforeTheChange(t *testing.T) {
 				return
 			}
 			c.Network.Isolate(c.Machines[2].Name)
-			exec(t, conn, "ALTER TABLE t SET (commit_protocol = 'leader')")
+			simtest.Exec(t, conn, "ALTER TABLE t SET (commit_protocol = 'leader')")
 			add(0, "b", nothing, nothing)
 			tx.BeginStatement()
 		}, func(tx *txn.Txn) {
@@ -461,36 +443,36 @@ func TestStaleReadBeforeTheChange(t *testing.T) {
 func TestFastPaxosPredicts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, regions := fiveAcceptors(t)
-		stocked(t, c, 100)
-		conn := connectTo(t, c, 0, "d")
-		exec(t, conn, "CREATE TABLE seen (id int PRIMARY KEY, k int, INDEX seen_k_idx (k)) WITH (commit_protocol = 'fast_paxos')")
-		exec(t, conn, "CREATE TABLE named (id int PRIMARY KEY, s text UNIQUE, n int) WITH (commit_protocol = 'fast_paxos')")
-		exec(t, conn, "INSERT INTO named VALUES (1, 'a', 0)")
+		c, regions := simtest.FiveAcceptors(t)
+		simtest.Stocked(t, c, 100)
+		conn := simtest.ConnectTo(t, c, 0, "d")
+		simtest.Exec(t, conn, "CREATE TABLE seen (id int PRIMARY KEY, k int, INDEX seen_k_idx (k)) WITH (commit_protocol = 'fast_paxos')")
+		simtest.Exec(t, conn, "CREATE TABLE named (id int PRIMARY KEY, s text UNIQUE, n int) WITH (commit_protocol = 'fast_paxos')")
+		simtest.Exec(t, conn, "INSERT INTO named VALUES (1, 'a', 0)")
 		predicts := func(conn *pgx.Conn, q, commit, rounds string, want time.Duration) {
 			t.Helper()
-			lines := plain(t, conn, "EXPLAIN "+q)
+			lines := simtest.Plain(t, conn, "EXPLAIN "+q)
 			text := strings.Join(lines, "\n")
-			ms, err := strconv.Atoi(strings.TrimSuffix(footer(t, lines, "predicted latency"), " ms"))
+			ms, err := strconv.Atoi(strings.TrimSuffix(simtest.Footer(t, lines, "predicted latency"), " ms"))
 			if err != nil || (time.Duration(ms)*time.Millisecond-want).Abs() > 2*time.Millisecond {
 				t.Errorf("%s: predicted %d ms, want %v (%v)\n%s", q, ms, want, err, text)
 			}
-			if got := footer(t, lines, "wide-area rounds"); got != rounds {
+			if got := simtest.Footer(t, lines, "wide-area rounds"); got != rounds {
 				t.Errorf("%s: predicted %s rounds, want %s\n%s", q, got, rounds, text)
 			}
 			if !strings.Contains(text, commit) || commit == "" && strings.Contains(text, "commit of") {
 				t.Errorf("%s: want %q in\n%s", q, commit, text)
 			}
-			lines = plain(t, conn, "EXPLAIN ANALYZE "+q)
-			if got := footer(t, lines, "wide-area rounds that took place"); got != rounds {
+			lines = simtest.Plain(t, conn, "EXPLAIN ANALYZE "+q)
+			if got := simtest.Footer(t, lines, "wide-area rounds that took place"); got != rounds {
 				t.Errorf("%s: %s rounds took place, predicted %s\n%s", q, got, rounds, strings.Join(lines, "\n"))
 			}
 			time.Sleep(2 * time.Second)
 		}
 		for i, from := range regions.Names {
-			conn := connectTo(t, c, i, "d")
-			exec(t, conn, "SET search_path = public")
-			exec(t, conn, "SELECT * FROM stock, seen, named") // looks up the ranges
+			conn := simtest.ConnectTo(t, c, i, "d")
+			simtest.Exec(t, conn, "SET search_path = public")
+			simtest.Exec(t, conn, "SELECT * FROM stock, seen, named") // looks up the ranges
 			want := fourth(regions, from)
 			commit := "stock: fast_paxos; fast quorum 4 of 5, classic 3 of 5; 1 wide-area round, " + strconv.Itoa(int(want.Round(time.Millisecond).Milliseconds())) + " ms"
 			n := strconv.Itoa(100 + i)
@@ -516,22 +498,22 @@ func TestFastPaxosPredicts(t *testing.T) {
 				t.Errorf("want %s (%v) in\n%s", part, err, text)
 			}
 		}
-		exec(t, conn, "SET enforce_home_region = on")
-		exec(t, conn, "SELECT * FROM stock WHERE id = 7")
+		simtest.Exec(t, conn, "SET enforce_home_region = on")
+		simtest.Exec(t, conn, "SELECT * FROM stock WHERE id = 7")
 		var e *pgconn.PgError
 		if _, err := conn.Exec(context.Background(), "UPDATE stock SET n = n - 1 WHERE id = 7"); !errors.As(err, &e) || e.Code != "XCHR2" || !strings.Contains(e.Hint, "commit_protocol") {
 			t.Errorf("%v", err)
 		}
-		exec(t, conn, "RESET enforce_home_region")
+		simtest.Exec(t, conn, "RESET enforce_home_region")
 		// With a region lost the quorum is the other four; with two lost, a master decides with three.
 		for i, want := range []string{"1 wide-area round, 155 ms", "2 wide-area rounds, 174 ms"} {
 			c.Crash(4-i, 100, false)
 			time.Sleep(30 * time.Second)
-			exec(t, conn, "UPDATE stock SET n = n - 1 WHERE id = 7")
+			simtest.Exec(t, conn, "UPDATE stock SET n = n - 1 WHERE id = 7")
 			for range 2 {
 				time.Sleep(3 * time.Second)
 				begun := time.Now()
-				lines := strings.Join(plain(t, conn, "EXPLAIN ANALYZE UPDATE stock SET name = 'z' WHERE id = 7"), "\n")
+				lines := strings.Join(simtest.Plain(t, conn, "EXPLAIN ANALYZE UPDATE stock SET name = 'z' WHERE id = 7"), "\n")
 				took := time.Since(begun)
 				// The rounds of masters are not counted.
 				if !strings.Contains(lines, want) || !strings.Contains(lines, "took place: 1") || took > []time.Duration{160, 183}[i]*time.Millisecond {
@@ -547,16 +529,16 @@ func TestFastPaxosPredicts(t *testing.T) {
 func TestMissedOutcomes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 5, Log: logTo()})
-		replicated(t, c, 3)
-		conn := connect(t, c, 0)
-		exec(t, conn, "CREATE DATABASE d")
-		exec(t, conn, "ALTER DATABASE d CONFIGURE ZONE USING num_replicas = 5")
-		conn = connectTo(t, c, 0, "d")
-		exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, v text, UNIQUE (v)) WITH (commit_protocol = 'fast_paxos')")
-		exec(t, conn, "CREATE TABLE other (id int PRIMARY KEY)")
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 5, Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
+		conn := simtest.Connect(t, c, 0)
+		simtest.Exec(t, conn, "CREATE DATABASE d")
+		simtest.Exec(t, conn, "ALTER DATABASE d CONFIGURE ZONE USING num_replicas = 5")
+		conn = simtest.ConnectTo(t, c, 0, "d")
+		simtest.Exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, v text, UNIQUE (v)) WITH (commit_protocol = 'fast_paxos')")
+		simtest.Exec(t, conn, "CREATE TABLE other (id int PRIMARY KEY)")
 		for i := range 40 {
-			exec(t, conn, "INSERT INTO t VALUES ($1, 0, $2)", i, "v"+strconv.Itoa(i))
+			simtest.Exec(t, conn, "INSERT INTO t VALUES ($1, 0, $2)", i, "v"+strconv.Itoa(i))
 		}
 		time.Sleep(5 * time.Second)
 		target := c.Target(1)
@@ -564,20 +546,20 @@ func TestMissedOutcomes(t *testing.T) {
 			name := c.Names()[lost]
 			target.Isolate(name)
 			for i := range 10 {
-				exec(t, conn, "UPDATE t SET n = n + 1 WHERE id = $1", i)
-				exec(t, conn, "UPDATE t SET v = v || 'x' WHERE id = $1", 10+i)
-				exec(t, conn, "DELETE FROM t WHERE id = $1", 20+5*lost+i%5)
-				exec(t, conn, "INSERT INTO t VALUES ($1, 0, $2)", 100*lost+i, "w"+strconv.Itoa(100*lost+i))
-				exec(t, conn, "BEGIN; UPDATE t SET n = n + 1 WHERE id = "+strconv.Itoa(10+i)+"; INSERT INTO other VALUES ("+strconv.Itoa(100*lost+i)+"); COMMIT")
+				simtest.Exec(t, conn, "UPDATE t SET n = n + 1 WHERE id = $1", i)
+				simtest.Exec(t, conn, "UPDATE t SET v = v || 'x' WHERE id = $1", 10+i)
+				simtest.Exec(t, conn, "DELETE FROM t WHERE id = $1", 20+5*lost+i%5)
+				simtest.Exec(t, conn, "INSERT INTO t VALUES ($1, 0, $2)", 100*lost+i, "w"+strconv.Itoa(100*lost+i))
+				simtest.Exec(t, conn, "BEGIN; UPDATE t SET n = n + 1 WHERE id = "+strconv.Itoa(10+i)+"; INSERT INTO other VALUES ("+strconv.Itoa(100*lost+i)+"); COMMIT")
 			}
 			time.Sleep(10 * time.Second) // the gateway does not tell any more
 			target.Rejoin(name)
 			time.Sleep(40 * time.Second)
 			want := ""
 			for i := range c.Len() {
-				conn := connectTo(t, c, i, "d")
+				conn := simtest.ConnectTo(t, c, i, "d")
 				for _, index := range []string{"t_pkey", "t_v_key"} {
-					all := ask[string](t, conn, "SELECT string_agg(id || ' ' || n || ' ' || v, ', ' ORDER BY id) FROM t@"+index)
+					all := simtest.Ask[string](t, conn, "SELECT string_agg(id || ' ' || n || ' ' || v, ', ' ORDER BY id) FROM t@"+index)
 					if want == "" {
 						want = all
 					}
@@ -594,17 +576,17 @@ func TestMissedOutcomes(t *testing.T) {
 func TestLaggingIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := fiveAcceptors(t)
-		stocked(t, c, 100)
-		conn := connectTo(t, c, 0, "d")
-		exec(t, conn, "INSERT INTO stock SELECT g, 5, 'x' FROM generate_series(100, 102) g")
+		c, _ := simtest.FiveAcceptors(t)
+		simtest.Stocked(t, c, 100)
+		conn := simtest.ConnectTo(t, c, 0, "d")
+		simtest.Exec(t, conn, "INSERT INTO stock SELECT g, 5, 'x' FROM generate_series(100, 102) g")
 		time.Sleep(2 * time.Second)
 		lagging := func(i int) int64 { return c.Node(i).Store().Gauges().RowsLagging }
 		target, name := c.Target(1), c.Names()[1]
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			exec(t, conn, "UPDATE stock SET name = 'y' WHERE id IN (100, 101, 102)")
+			simtest.Exec(t, conn, "UPDATE stock SET name = 'y' WHERE id IN (100, 101, 102)")
 		}()
 		time.Sleep(50 * time.Millisecond) // us-west1 is 62 ms away, and gets what is proposed after half of that
 		target.Isolate(name)
@@ -630,18 +612,18 @@ func TestLaggingIsTold(t *testing.T) {
 func TestFastPaxosConflictCommutes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, regions := fiveAcceptors(t)
-		stocked(t, c, 100)
-		exec(t, connectTo(t, c, 0, "d"), "CREATE TABLE hits (id int PRIMARY KEY, n int CHECK (n <= 10000), s text UNIQUE) WITH (commit_protocol = 'fast_paxos')")
+		c, regions := simtest.FiveAcceptors(t)
+		simtest.Stocked(t, c, 100)
+		simtest.Exec(t, simtest.ConnectTo(t, c, 0, "d"), "CREATE TABLE hits (id int PRIMARY KEY, n int CHECK (n <= 10000), s text UNIQUE) WITH (commit_protocol = 'fast_paxos')")
 		time.Sleep(5 * time.Second)
 		const each, q = 10, "INSERT INTO hits VALUES (1, 2, 'a') ON CONFLICT (%) DO UPDATE SET n = hits.n + excluded.n"
-		exec(t, connectTo(t, c, 0, "d"), strings.ReplaceAll(q, "%", "id"))
+		simtest.Exec(t, simtest.ConnectTo(t, c, 0, "d"), strings.ReplaceAll(q, "%", "id"))
 		time.Sleep(2 * time.Second)
 		var wg sync.WaitGroup
 		var slow atomic.Int64
 		for i, from := range regions.Names {
-			conn := connectTo(t, c, i, "d")
-			exec(t, conn, "SELECT * FROM hits")
+			conn := simtest.ConnectTo(t, c, i, "d")
+			simtest.Exec(t, conn, "SELECT * FROM hits")
 			wg.Go(func() {
 				for n := range each {
 					begun := time.Now()
@@ -660,13 +642,13 @@ func TestFastPaxosConflictCommutes(t *testing.T) {
 		if slow.Load() > each {
 			t.Errorf("%d of %d took more than one round", slow.Load(), 5*each)
 		}
-		conn := connectTo(t, c, 4, "d")
+		conn := simtest.ConnectTo(t, c, 4, "d")
 		var n int
 		if err := conn.QueryRow(context.Background(), "SELECT n FROM hits WHERE id = 1").Scan(&n); err != nil || n != 2+2*5*each {
 			t.Errorf("%d, %v", n, err)
 		}
 		var e *pgconn.PgError
-		exec(t, conn, "UPDATE hits SET n = 10000 WHERE id = 1")
+		simtest.Exec(t, conn, "UPDATE hits SET n = 10000 WHERE id = 1")
 		if _, err := conn.Exec(context.Background(), strings.ReplaceAll(q, "%", "s")); !errors.As(err, &e) || e.Code != "23514" {
 			t.Errorf("beyond the bound: %v", err)
 		}

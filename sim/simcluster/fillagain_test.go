@@ -18,6 +18,7 @@ import (
 
 	"meridian/server"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // fillRandom is fill with rows that can't be compressed, several statements after one another.
@@ -57,7 +58,7 @@ func TestFillAgain(t *testing.T) {
 		if n, err := strconv.Atoi(os.Getenv("MERIDIAN_ROUNDS")); err == nil {
 			size, reserve, rounds, least = 420<<20, 256<<20, n, 90
 		}
-		c := simcluster.New(t, simcluster.Options{NodesPerRegion: 3, Log: logTo(), Configure: func(_ int, o *server.Options) { o.ReserveBytes = reserve }})
+		c := simcluster.New(t, simcluster.Options{NodesPerRegion: 3, Log: simtest.LogTo(), Configure: func(_ int, o *server.Options) { o.ReserveBytes = reserve }})
 		for i := range 3 {
 			c.Boot(i)
 			if i == 0 {
@@ -67,12 +68,12 @@ func TestFillAgain(t *testing.T) {
 			}
 			c.WaitReady(i)
 		}
-		replicated(t, c, 3)
+		simtest.Replicated(t, c, 3)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
-		conn := connect(t, c, 0)
-		exec(t, conn, "CREATE TABLE a (id bigint PRIMARY KEY, v text)")
-		exec(t, conn, "CREATE TABLE b (id bigint PRIMARY KEY, v text)")
+		conn := simtest.Connect(t, c, 0)
+		simtest.Exec(t, conn, "CREATE TABLE a (id bigint PRIMARY KEY, v text)")
+		simtest.Exec(t, conn, "CREATE TABLE b (id bigint PRIMARY KEY, v text)")
 		c.Machines[1].Disk.SetSize(size)
 		first, dice := 0, rand.New(rand.NewPCG(1, 1))
 		for round := range rounds {
@@ -81,10 +82,10 @@ func TestFillAgain(t *testing.T) {
 				first = rows
 			}
 			if round%2 == 0 {
-				exec(t, conn, "TRUNCATE a")
+				simtest.Exec(t, conn, "TRUNCATE a")
 			} else {
-				exec(t, conn, "DROP TABLE a")
-				exec(t, conn, "CREATE TABLE a (id bigint PRIMARY KEY, v text)")
+				simtest.Exec(t, conn, "DROP TABLE a")
+				simtest.Exec(t, conn, "CREATE TABLE a (id bigint PRIMARY KEY, v text)")
 			}
 			begun := time.Now()
 			for {

@@ -16,6 +16,7 @@ import (
 	"meridian/kv"
 	"meridian/replica/lease"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/txn"
 )
 
@@ -56,8 +57,8 @@ func commitAll(ctx context.Context, tx *txn.Txn, v string, ks ...keys.Key) error
 }
 
 func skewed(t *testing.T) (*simcluster.Cluster, []time.Duration) {
-	c := simcluster.Start(t, simcluster.Options{Log: logTo(), MaxOffset: 250 * time.Millisecond})
-	replicated(t, c, 3)
+	c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), MaxOffset: 250 * time.Millisecond})
+	simtest.Replicated(t, c, 3)
 	skew := []time.Duration{-100 * time.Millisecond, 0, 100 * time.Millisecond}
 	for i, d := range skew {
 		c.Machines[i].Clock.SetOffset(d)
@@ -77,16 +78,16 @@ func TestCommitWait(t *testing.T) {
 		commit := map[string]func(ctx context.Context, db *txn.DB, n int) (clock.Timestamp, error){
 			"one range": func(ctx context.Context, db *txn.DB, n int) (clock.Timestamp, error) {
 				tx := db.Begin(txn.TxnOptions{})
-				err := commitAll(ctx, tx, "v", userKey(n))
+				err := commitAll(ctx, tx, "v", simtest.UserKey(n))
 				return tx.CommitTimestamp(), err
 			},
 			"two ranges": func(ctx context.Context, db *txn.DB, n int) (clock.Timestamp, error) {
 				tx := db.Begin(txn.TxnOptions{})
-				err := commitAll(ctx, tx, "v", userKey(n), userKey(n+5000))
+				err := commitAll(ctx, tx, "v", simtest.UserKey(n), simtest.UserKey(n+5000))
 				return tx.CommitTimestamp(), err
 			},
 			"no transaction": func(ctx context.Context, db *txn.DB, n int) (clock.Timestamp, error) {
-				b := &kv.Batch{Requests: []kv.Request{&kv.PutRequest{Key: userKey(n), Value: []byte("v")}}}
+				b := &kv.Batch{Requests: []kv.Request{&kv.PutRequest{Key: simtest.UserKey(n), Value: []byte("v")}}}
 				r, err := db.Send(ctx, b)
 				if err != nil {
 					return clock.Timestamp{}, err
@@ -94,7 +95,7 @@ func TestCommitWait(t *testing.T) {
 				return r.Timestamp, nil
 			},
 		}
-		if _, err := c.Node(0).DB().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSplitRequest{Key: userKey(5000)}}}); err != nil {
+		if _, err := c.Node(0).DB().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSplitRequest{Key: simtest.UserKey(5000)}}}); err != nil {
 			t.Fatal(err)
 		}
 		n := 0
@@ -103,7 +104,7 @@ func TestCommitWait(t *testing.T) {
 				n += 10
 				node := c.Node(gateway)
 				at := clock.FromTime(time.Now().Add(lead))
-				readAhead(t, c.Node(1).DB(), at, userKey(n))
+				readAhead(t, c.Node(1).DB(), at, simtest.UserKey(n))
 				start := time.Now()
 				done, err := f(ctx, node.DB(), n)
 				if err != nil {
@@ -141,17 +142,17 @@ func TestCommitWait(t *testing.T) {
 		}
 
 		// The locks are released when the commit is decided: while it waits for its time, others get them.
-		k := userKey(2000)
+		k := simtest.UserKey(2000)
 		at := clock.FromTime(time.Now().Add(lead))
 		readAhead(t, c.Node(0).DB(), at, k)
 		var all sync.WaitGroup
 		all.Go(func() {
-			if err := commitAll(ctx, c.Node(1).DB().Begin(txn.TxnOptions{}), "v", k, userKey(7000)); err != nil {
+			if err := commitAll(ctx, c.Node(1).DB().Begin(txn.TxnOptions{}), "v", k, simtest.UserKey(7000)); err != nil {
 				t.Error(err)
 			}
 		})
 		time.Sleep(lead / 4)
-		for _, k := range []keys.Key{k, userKey(7000)} {
+		for _, k := range []keys.Key{k, simtest.UserKey(7000)} {
 			tx := c.Node(0).DB().Begin(txn.TxnOptions{})
 			if _, err := tx.Get(ctx, k, kv.Exclusive, kv.NoWait); err != nil {
 				t.Errorf("%s is locked by a transaction that has committed: %v", k, err)
@@ -186,8 +187,8 @@ func TestFutureIsLinearizable(t *testing.T) {
 				c, _ := skewed(t)
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
-				ks := []keys.Key{userKey(1), userKey(6000)}
-				if _, err := c.Node(0).DB().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSplitRequest{Key: userKey(5000)}}}); err != nil {
+				ks := []keys.Key{simtest.UserKey(1), simtest.UserKey(6000)}
+				if _, err := c.Node(0).DB().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSplitRequest{Key: simtest.UserKey(5000)}}}); err != nil {
 					t.Fatal(err)
 				}
 				var (
@@ -283,10 +284,10 @@ func TestFutureIsLinearizable(t *testing.T) {
 // time, whatever kind of lease its range has (lease.RL4).
 func TestFutureOverARestart(t *testing.T) {
 	t.Parallel()
-	for name, k := range map[string]keys.Key{"a system range": keys.SystemKey("of a test"), "a table's range": userKey(1)} {
+	for name, k := range map[string]keys.Key{"a system range": keys.SystemKey("of a test"), "a table's range": simtest.UserKey(1)} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Log: logTo()})
+				c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Log: simtest.LogTo()})
 				ctx := context.Background()
 				time.Sleep(5 * time.Second)
 				for round := range 6 {
@@ -332,11 +333,11 @@ func TestFutureOverARestart(t *testing.T) {
 // leaseholder that takes over after a crash writes above it. A timestamp beyond that is refused, with the numbers.
 func TestFarAhead(t *testing.T) {
 	t.Parallel()
-	for name, k := range map[string]keys.Key{"a system range": keys.SystemKey("of a test"), "a table's range": userKey(1)} {
+	for name, k := range map[string]keys.Key{"a system range": keys.SystemKey("of a test"), "a table's range": simtest.UserKey(1)} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-				replicated(t, c, 3)
+				c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+				simtest.Replicated(t, c, 3)
 				ctx := context.Background()
 				time.Sleep(5 * time.Second)
 				holder := 1

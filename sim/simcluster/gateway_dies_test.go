@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestGatewayDies: the locks of a gateway that has died are in the way until a majority of the record's range supports it no more (commit.CR2), and not for commit.Expiry, 3 s, however old its transaction is.
@@ -15,26 +16,26 @@ func TestGatewayDies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-		replicated(t, c, 3)
-		root := connect(t, c, 0)
-		exec(t, root, "CREATE TABLE t (id int PRIMARY KEY, n int)")
-		exec(t, root, "INSERT INTO t SELECT i, 0 FROM generate_series(1, 20) AS g(i)")
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
+		root := simtest.Connect(t, c, 0)
+		simtest.Exec(t, root, "CREATE TABLE t (id int PRIMARY KEY, n int)")
+		simtest.Exec(t, root, "INSERT INTO t SELECT i, 0 FROM generate_series(1, 20) AS g(i)")
 		var waits []time.Duration
 		for round := range 6 {
 			victim := 1 + round%2
 			if err := c.TransferLeases(ctx, 0); err != nil {
 				t.Fatal(err)
 			}
-			conn := connect(t, c, victim)
-			exec(t, conn, "BEGIN")
-			exec(t, conn, "UPDATE t SET n = n + 1 WHERE id IN (1, 2)")
-			exec(t, conn, "SELECT * FROM t WHERE id = 3 FOR UPDATE")
+			conn := simtest.Connect(t, c, victim)
+			simtest.Exec(t, conn, "BEGIN")
+			simtest.Exec(t, conn, "UPDATE t SET n = n + 1 WHERE id IN (1, 2)")
+			simtest.Exec(t, conn, "SELECT * FROM t WHERE id = 3 FOR UPDATE")
 			time.Sleep([]time.Duration{0, 61 * time.Millisecond, 150 * time.Millisecond, 700 * time.Millisecond, 2500 * time.Millisecond, 20 * time.Second}[round])
 			c.Crash(victim, 0, round%3 == 0)
 			begin := time.Now()
 			for _, id := range []int{1, 2, 3} {
-				exec(t, root, "UPDATE t SET n = n + 10 WHERE id = "+string(rune('0'+id)))
+				simtest.Exec(t, root, "UPDATE t SET n = n + 10 WHERE id = "+string(rune('0'+id)))
 			}
 			waits = append(waits, time.Since(begin))
 			c.Boot(victim)

@@ -16,6 +16,7 @@ import (
 	"meridian/replica"
 	"meridian/server"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestTimeToLive: how long versions are kept is a setting of the cluster, which every node follows at once.
@@ -23,10 +24,10 @@ func TestTimeToLive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 1})
-		conn := connect(t, c, 0)
-		exec(t, conn, "CREATE TABLE g (id int PRIMARY KEY, v int, pad text)")
-		exec(t, conn, "INSERT INTO g SELECT x, 1, repeat('x', 8000) FROM generate_series(1, 200) x")
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), NodesPerRegion: 1})
+		conn := simtest.Connect(t, c, 0)
+		simtest.Exec(t, conn, "CREATE TABLE g (id int PRIMARY KEY, v int, pad text)")
+		simtest.Exec(t, conn, "INSERT INTO g SELECT x, 1, repeat('x', 8000) FROM generate_series(1, 200) x")
 		write := func() time.Time { // enough to make the node search for garbage
 			t.Helper()
 			time.Sleep(time.Second)
@@ -35,7 +36,7 @@ func TestTimeToLive(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 3 {
-				exec(t, conn, "UPDATE g SET v = v + 1, pad = repeat('y', 8000)")
+				simtest.Exec(t, conn, "UPDATE g SET v = v + 1, pad = repeat('y', 8000)")
 			}
 			time.Sleep(11 * time.Minute)
 			return at
@@ -63,12 +64,12 @@ func TestTimeToLive(t *testing.T) {
 		if got := code("SET CLUSTER SETTING gc.ttl = 60"); got != "42704" {
 			t.Errorf("a setting that does not exist: %s", got)
 		}
-		exec(t, conn, "SET CLUSTER SETTING gc.ttlseconds = 60")
+		simtest.Exec(t, conn, "SET CLUSTER SETTING gc.ttlseconds = 60")
 		write()
 		if got := code(past, begun); got != "72000" {
 			t.Errorf("a read of twenty minutes ago: %q; one is kept", got)
 		}
-		exec(t, conn, "SET CLUSTER SETTING gc.ttlseconds TO DEFAULT")
+		simtest.Exec(t, conn, "SET CLUSTER SETTING gc.ttlseconds TO DEFAULT")
 		begun = write()
 		if got := code(past, begun); got != "" {
 			t.Errorf("a read of ten minutes ago: %s; four hours are kept again", got)
@@ -85,12 +86,12 @@ func TestRunningReadersKeepVersions(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Configure: func(_ int, o *server.Options) { o.GCTTL = time.Minute }})
-		replicated(t, c, 3)
-		conn, here, past, far := connect(t, c, 0), connect(t, c, 0), connect(t, c, 0), connect(t, c, 2)
-		exec(t, conn, "CREATE TABLE g (id int PRIMARY KEY, v int, pad text)")
-		exec(t, conn, "INSERT INTO g SELECT x, 1, repeat('x', 8000) FROM generate_series(1, 200) x")
-		if err := c.TransferLease(ctx, tableKey(t, conn, "g"), 0); err != nil {
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), Configure: func(_ int, o *server.Options) { o.GCTTL = time.Minute }})
+		simtest.Replicated(t, c, 3)
+		conn, here, past, far := simtest.Connect(t, c, 0), simtest.Connect(t, c, 0), simtest.Connect(t, c, 0), simtest.Connect(t, c, 2)
+		simtest.Exec(t, conn, "CREATE TABLE g (id int PRIMARY KEY, v int, pad text)")
+		simtest.Exec(t, conn, "INSERT INTO g SELECT x, 1, repeat('x', 8000) FROM generate_series(1, 200) x")
+		if err := c.TransferLease(ctx, simtest.TableKey(t, conn, "g"), 0); err != nil {
 			t.Fatal(err)
 		}
 		now := func() (at time.Time) {
@@ -133,11 +134,11 @@ func TestRunningReadersKeepVersions(t *testing.T) {
 		}
 		begin := func(conn *pgx.Conn, want int) {
 			t.Helper()
-			exec(t, conn, "BEGIN READ ONLY")
+			simtest.Exec(t, conn, "BEGIN READ ONLY")
 			n, err := sum(conn, "SELECT sum(v)::int FROM g")
 			if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == "40001" { // new statistics are a change of the table
-				exec(t, conn, "ROLLBACK")
-				exec(t, conn, "BEGIN READ ONLY")
+				simtest.Exec(t, conn, "ROLLBACK")
+				simtest.Exec(t, conn, "BEGIN READ ONLY")
 				n, err = sum(conn, "SELECT sum(v)::int FROM g")
 			}
 			if n != want || err != nil {
@@ -147,34 +148,34 @@ func TestRunningReadersKeepVersions(t *testing.T) {
 		write := func() { // enough to make the node search for garbage
 			t.Helper()
 			for range 3 {
-				exec(t, conn, "UPDATE g SET v = v + 1, pad = repeat('y', 8000)")
+				simtest.Exec(t, conn, "UPDATE g SET v = v + 1, pad = repeat('y', 8000)")
 			}
 			time.Sleep(100 * time.Second)
-			exec(t, conn, "UPDATE g SET v = v + 1")
+			simtest.Exec(t, conn, "UPDATE g SET v = v + 1")
 			time.Sleep(100 * time.Second)
 		}
 		// Two on the leaseholder's node, one of which has only begun.
 		begun := now()
 		begin(here, 200)
-		exec(t, past, "BEGIN AS OF SYSTEM TIME '"+begun.UTC().Format(time.RFC3339Nano)+"'")
+		simtest.Exec(t, past, "BEGIN AS OF SYSTEM TIME '"+begun.UTC().Format(time.RFC3339Nano)+"'")
 		write()
 		kept(begun)
 		if n, err := sum(here, "SELECT sum(v)::int FROM g"); n != 200 || err != nil {
 			t.Errorf("the old transaction reads %d, %v", n, err)
 		}
-		exec(t, here, "COMMIT")
-		exec(t, past, "SELECT count(*) FROM g")
+		simtest.Exec(t, here, "COMMIT")
+		simtest.Exec(t, past, "SELECT count(*) FROM g")
 		// Then one on another node, of which the leaseholder has to learn.
 		begin(far, 1000)
 		later := now()
-		exec(t, past, "COMMIT")
+		simtest.Exec(t, past, "COMMIT")
 		write()
 		gone(begun)
 		kept(later)
 		if n, err := sum(far, "SELECT sum(v)::int FROM g"); n != 1000 || err != nil {
 			t.Errorf("the old transaction on another node reads %d, %v", n, err)
 		}
-		exec(t, far, "COMMIT")
+		simtest.Exec(t, far, "COMMIT")
 		time.Sleep(100 * time.Second)
 		gone(later)
 		_, err := sum(far, "SELECT sum(v)::int FROM g AS OF SYSTEM TIME $1", later)

@@ -16,6 +16,7 @@ import (
 	"meridian/probe"
 	"meridian/rangeserver"
 	"meridian/server"
+	"meridian/sim/simcluster/simtest"
 )
 
 // The campaign of GLOBAL tables: TestCampaign's clients, faults and checkers, while the ranges of tables begin and cease to close the future. Some
@@ -46,7 +47,7 @@ func TestGlobalCampaign(t *testing.T) {
 			p := &policies{seed: uint64(seed)}
 			k := &campaign{seed: uint64(seed), stop: make(chan struct{}), probes: &probe.Set{}, configure: p.configure,
 				before: []string{"SET CLUSTER SETTING replicas.nonvoters = 1"}}
-			defer watchdog(seed).Stop()
+			defer simtest.Watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) {
 				done := make(chan struct{})
 				go p.change(done)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"meridian/sim/simcluster/simtest"
 	"meridian/sql/catalog"
 	"meridian/txn"
 )
@@ -24,12 +25,12 @@ func TestFillOfGlobalTable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const rows, most = 1000, 25 * time.Second
-		c := threeContinents(t)
-		exec(t, connect(t, c, 0), `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		c := simtest.ThreeContinents(t)
+		simtest.Exec(t, simtest.Connect(t, c, 0), `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
 		time.Sleep(40 * time.Second) // a new cluster is rebalanced
-		far := connectTo(t, c, 6, "d")
-		exec(t, far, "CREATE TABLE t (id int PRIMARY KEY, u int NOT NULL, v int) LOCALITY REGIONAL BY ROW")
-		exec(t, far, fmt.Sprintf("INSERT INTO t SELECT g, g, 10 * g FROM generate_series(1, %d) g", rows))
+		far := simtest.ConnectTo(t, c, 6, "d")
+		simtest.Exec(t, far, "CREATE TABLE t (id int PRIMARY KEY, u int NOT NULL, v int) LOCALITY REGIONAL BY ROW")
+		simtest.Exec(t, far, fmt.Sprintf("INSERT INTO t SELECT g, g, 10 * g FROM generate_series(1, %d) g", rows))
 		ctx, stop := context.WithCancel(context.Background())
 		var (
 			writers            sync.WaitGroup
@@ -37,7 +38,7 @@ func TestFillOfGlobalTable(t *testing.T) {
 			longest            atomic.Int64
 		)
 		for i := range 6 {
-			conn := connectTo(t, c, 2*i%9, "d")
+			conn := simtest.ConnectTo(t, c, 2*i%9, "d")
 			rng := rand.New(rand.NewPCG(7, uint64(i)))
 			writers.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
@@ -112,7 +113,7 @@ func TestFillOfGlobalTable(t *testing.T) {
 		if err := n.DB().Run(context.Background(), txn.TxnOptions{ReadOnly: true}, func(ctx context.Context, tx *txn.Txn) error {
 			cat := n.Catalog().Begin(tx)
 			defer cat.Finish(ctx, false)
-			wrong, compared, err := compareIndexes(ctx, tx, cat, id)
+			wrong, compared, err := simtest.CompareIndexes(ctx, tx, cat, id)
 			if err == nil && (len(wrong) > 0 || compared == 0) {
 				t.Errorf("%d indexes were compared: %v", compared, wrong)
 			}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestGlobalUniqueIndex: a unique index that is built on a populated GLOBAL table finds duplicates that are there, and those that clients in other regions add
@@ -18,12 +20,12 @@ func TestGlobalUniqueIndex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
-		c := threeContinents(t)
-		exec(t, connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
-		admin := connectTo(t, c, 0, "movr")
-		exec(t, admin, `CREATE TABLE g (id int PRIMARY KEY, code int, note text) LOCALITY GLOBAL`)
-		exec(t, admin, `INSERT INTO g SELECT i, i, 'n' FROM generate_series(1, 300) i`)
-		exec(t, admin, `INSERT INTO g VALUES (1000, 7, 'again')`)
+		c := simtest.ThreeContinents(t)
+		simtest.Exec(t, simtest.Connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		admin := simtest.ConnectTo(t, c, 0, "movr")
+		simtest.Exec(t, admin, `CREATE TABLE g (id int PRIMARY KEY, code int, note text) LOCALITY GLOBAL`)
+		simtest.Exec(t, admin, `INSERT INTO g SELECT i, i, 'n' FROM generate_series(1, 300) i`)
+		simtest.Exec(t, admin, `INSERT INTO g VALUES (1000, 7, 'again')`)
 		time.Sleep(10 * time.Second)
 		code := func(err error) string {
 			var pg *pgconn.PgError
@@ -36,14 +38,14 @@ func TestGlobalUniqueIndex(t *testing.T) {
 		if _, err := admin.Exec(ctx, build); code(err) != "23505" {
 			t.Fatalf("a duplicate is there: %v", err)
 		}
-		exec(t, admin, `DELETE FROM g WHERE id = 1000`)
+		simtest.Exec(t, admin, `DELETE FROM g WHERE id = 1000`)
 		// Clients of all regions add rows while the index is built.
 		var mu sync.Mutex
 		added, refused := 0, 0
 		var clients sync.WaitGroup
 		stop := make(chan struct{})
 		for i := range 9 {
-			conn := connectTo(t, c, i, "movr")
+			conn := simtest.ConnectTo(t, c, i, "movr")
 			clients.Go(func() {
 				for n := 0; ; n++ {
 					select {
@@ -76,7 +78,7 @@ func TestGlobalUniqueIndex(t *testing.T) {
 		close(stop)
 		clients.Wait()
 		for i := range 9 {
-			if _, err := connectTo(t, c, i, "movr").Exec(ctx, fmt.Sprintf("INSERT INTO g VALUES (%d, 7)", 500_000+i)); code(err) != "23505" {
+			if _, err := simtest.ConnectTo(t, c, i, "movr").Exec(ctx, fmt.Sprintf("INSERT INTO g VALUES (%d, 7)", 500_000+i)); code(err) != "23505" {
 				t.Errorf("gateway %d: %v", i, err)
 			} else {
 				refused++
@@ -94,21 +96,21 @@ func TestGlobalUniqueIndex(t *testing.T) {
 		// A client adds a code that is there, at some moment of the build: either it is refused, or the build fails.
 		builds, inserts := 0, 0
 		for i := range 9 {
-			exec(t, admin, "DROP INDEX IF EXISTS g_code")
+			simtest.Exec(t, admin, "DROP INDEX IF EXISTS g_code")
 			built := make(chan error, 1)
 			go func() {
 				_, err := admin.Exec(ctx, build)
 				built <- err
 			}()
 			time.Sleep(time.Duration(i) * 300 * time.Millisecond)
-			_, inserted := connectTo(t, c, i, "movr").Exec(ctx, fmt.Sprintf("INSERT INTO g VALUES (%d, 7)", 600_000+i))
+			_, inserted := simtest.ConnectTo(t, c, i, "movr").Exec(ctx, fmt.Sprintf("INSERT INTO g VALUES (%d, 7)", 600_000+i))
 			err := <-built
 			switch {
 			case err == nil && code(inserted) == "23505":
 				inserts++
 			case inserted == nil && code(err) == "23505":
 				builds++
-				exec(t, admin, fmt.Sprintf("DELETE FROM g WHERE id = %d", 600_000+i))
+				simtest.Exec(t, admin, fmt.Sprintf("DELETE FROM g WHERE id = %d", 600_000+i))
 			default:
 				t.Errorf("round %d: the index: %v; its duplicate: %v", i, err, inserted)
 			}

@@ -21,6 +21,7 @@ import (
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/txn"
 )
 
@@ -29,12 +30,12 @@ import (
 // offset is the clocks' maximum, or if it is small their bound, which they report, with the default maximum.
 func fiveGlobal(t *testing.T, offset time.Duration, probes *probe.Set) *simcluster.Cluster {
 	t.Helper()
-	o := simcluster.Options{Regions: sim.FiveRegions(), Nodes: []int{3, 1, 1, 1, 1}, MaxOffset: offset, Log: logTo(), Probes: probes}
+	o := simcluster.Options{Regions: sim.FiveRegions(), Nodes: []int{3, 1, 1, 1, 1}, MaxOffset: offset, Log: simtest.LogTo(), Probes: probes}
 	if offset <= reported {
 		o.MaxOffset, o.Configure = 0, func(_ int, o *server.Options) { o.Time.Bound = offset }
 	}
 	c := simcluster.Start(t, o)
-	exec(t, connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1", "asia-northeast1", "australia-southeast1"`)
+	simtest.Exec(t, simtest.Connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1", "asia-northeast1", "australia-southeast1"`)
 	return c
 }
 
@@ -49,28 +50,28 @@ func TestGlobalLatency(t *testing.T) {
 		t.Run(x.offset.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := fiveGlobal(t, x.offset, nil)
-				home := connectTo(t, c, 0, "movr")
-				exec(t, home, `CREATE TABLE g (id int PRIMARY KEY, v int) LOCALITY GLOBAL`)
-				exec(t, home, `INSERT INTO g VALUES (1, 1), (2, 2), (3, 3)`)
-				settle(t, c, home, "g", globalPlace)
+				home := simtest.ConnectTo(t, c, 0, "movr")
+				simtest.Exec(t, home, `CREATE TABLE g (id int PRIMARY KEY, v int) LOCALITY GLOBAL`)
+				simtest.Exec(t, home, `INSERT INTO g VALUES (1, 1), (2, 2), (3, 3)`)
+				simtest.Settle(t, c, home, "g", globalPlace)
 				for range 20 { // leads follow the rounds of commands, and shrink slowly
-					exec(t, home, `UPDATE g SET v = v + 1 WHERE id = 2`)
+					simtest.Exec(t, home, `UPDATE g SET v = v + 1 WHERE id = 2`)
 					time.Sleep(2 * time.Second)
 				}
 				for i := range c.Len() {
-					conn := connectTo(t, c, i, "movr")
-					exec(t, conn, "SELECT v FROM g WHERE id = 1") // learns of the range
+					conn := simtest.ConnectTo(t, c, i, "movr")
+					simtest.Exec(t, conn, "SELECT v FROM g WHERE id = 1") // learns of the range
 					for range 5 {
-						roundTrips(t, "a read", 0, func() { exec(t, conn, "SELECT v FROM g WHERE id = 2") })
-						roundTrips(t, "a read of all", 0, func() { exec(t, conn, "SELECT v FROM g") })
+						simtest.RoundTrips(t, "a read", 0, func() { simtest.Exec(t, conn, "SELECT v FROM g WHERE id = 2") })
+						simtest.RoundTrips(t, "a read of all", 0, func() { simtest.Exec(t, conn, "SELECT v FROM g") })
 						time.Sleep(37 * time.Millisecond)
 					}
 					rtt := sim.FiveRegions().RTT(c.Machines[0].Region, c.Machines[i].Region)
 					for _, stmt := range []string{"UPDATE g SET v = v + 1 WHERE id = 3", "INSERT INTO g VALUES ((random() * 1e9)::int + 100, 1)", "DELETE FROM g WHERE id >= 100"} {
-						exec(t, conn, stmt) // the plan is warm
+						simtest.Exec(t, conn, stmt) // the plan is warm
 						time.Sleep(time.Second)
 						start := time.Now()
-						exec(t, conn, stmt)
+						simtest.Exec(t, conn, stmt)
 						took := time.Since(start)
 						t.Logf("n%d: %s took %s", i+1, stmt, took)
 						limit := (x.most + rtt) * 21 / 20
@@ -101,10 +102,10 @@ func testGlobalContention(t *testing.T, offset time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		probes := &probe.Set{}
 		c := fiveGlobal(t, offset, probes)
-		home := connectTo(t, c, 0, "movr")
-		exec(t, home, `CREATE TABLE g (id int PRIMARY KEY, v int) LOCALITY GLOBAL`)
-		exec(t, home, `INSERT INTO g SELECT i, 0 FROM generate_series(0, 99) i`)
-		settle(t, c, home, "g", globalPlace)
+		home := simtest.ConnectTo(t, c, 0, "movr")
+		simtest.Exec(t, home, `CREATE TABLE g (id int PRIMARY KEY, v int) LOCALITY GLOBAL`)
+		simtest.Exec(t, home, `INSERT INTO g SELECT i, 0 FROM generate_series(0, 99) i`)
+		simtest.Settle(t, c, home, "g", globalPlace)
 		time.Sleep(20 * time.Second)
 		var (
 			mu  sync.Mutex
@@ -112,19 +113,19 @@ func testGlobalContention(t *testing.T, offset time.Duration) {
 			wg  sync.WaitGroup
 		)
 		for client, node := range []int{0, 3, 4, 5, 6, 0, 3, 4, 5, 6} {
-			conn := connectTo(t, c, node, "movr")
+			conn := simtest.ConnectTo(t, c, node, "movr")
 			dice := rand.New(rand.NewPCG(7, uint64(client)))
 			zipf := rand.NewZipf(dice, 1.1, 1, 99)
 			wg.Go(func() {
-				exec(t, conn, "SELECT v FROM g WHERE id = $1", 1)
+				simtest.Exec(t, conn, "SELECT v FROM g WHERE id = $1", 1)
 				for range 60 {
 					id := int(zipf.Uint64())
 					if dice.IntN(2) == 0 {
-						exec(t, conn, "UPDATE g SET v = v + 1 WHERE id = $1", id)
+						simtest.Exec(t, conn, "UPDATE g SET v = v + 1 WHERE id = $1", id)
 						continue
 					}
 					start := time.Now()
-					exec(t, conn, "SELECT v FROM g WHERE id = $1", id)
+					simtest.Exec(t, conn, "SELECT v FROM g WHERE id = $1", id)
 					mu.Lock()
 					all = append(all, time.Since(start))
 					mu.Unlock()
@@ -176,18 +177,18 @@ func TestGlobalIsLinearizable(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				probes := &probe.Set{}
-				c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, Log: logTo(), MaxOffset: 250 * time.Millisecond,
+				c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, Log: simtest.LogTo(), MaxOffset: 250 * time.Millisecond,
 					Probes: probes, Configure: func(_ int, o *server.Options) {
-						o.Zones = func(z rangeserver.ZoneSource) rangeserver.ZoneSource { return globalFrom{z, userKey(5000)} }
+						o.Zones = func(z rangeserver.ZoneSource) rangeserver.ZoneSource { return globalFrom{z, simtest.UserKey(5000)} }
 					}})
-				replicated(t, c, 3)
+				simtest.Replicated(t, c, 3)
 				for i, d := range []time.Duration{-120 * time.Millisecond, 0, 120 * time.Millisecond} {
 					c.Machines[i].Clock.SetOffset(d)
 				}
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
-				ks := []keys.Key{userKey(1), userKey(6000), userKey(8000)}
-				for _, k := range []keys.Key{userKey(5000), userKey(7000)} {
+				ks := []keys.Key{simtest.UserKey(1), simtest.UserKey(6000), simtest.UserKey(8000)}
+				for _, k := range []keys.Key{simtest.UserKey(5000), simtest.UserKey(7000)} {
 					if _, err := c.Node(0).DB().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSplitRequest{Key: k}}}); err != nil {
 						t.Fatal(err)
 					}
@@ -293,13 +294,13 @@ func TestGlobalIsLinearizable(t *testing.T) {
 func TestGlobalCounter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, Log: logTo(), MaxOffset: 100 * time.Millisecond,
+		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, Log: simtest.LogTo(), MaxOffset: 100 * time.Millisecond,
 			Configure: func(_ int, o *server.Options) {
-				o.Zones = func(z rangeserver.ZoneSource) rangeserver.ZoneSource { return globalFrom{z, userKey(5000)} }
+				o.Zones = func(z rangeserver.ZoneSource) rangeserver.ZoneSource { return globalFrom{z, simtest.UserKey(5000)} }
 			}})
-		replicated(t, c, 3)
+		simtest.Replicated(t, c, 3)
 		ctx := context.Background()
-		if _, err := c.Node(0).DB().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSplitRequest{Key: userKey(5000)}}}); err != nil {
+		if _, err := c.Node(0).DB().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSplitRequest{Key: simtest.UserKey(5000)}}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
@@ -309,12 +310,12 @@ func TestGlobalCounter(t *testing.T) {
 			all.Go(func() {
 				for range each {
 					err := c.Node(r%3).DB().Run(ctx, txn.TxnOptions{}, func(ctx context.Context, tx *txn.Txn) error {
-						raw, err := tx.Get(ctx, userKey(6000), kv.NoLock, kv.Block)
+						raw, err := tx.Get(ctx, simtest.UserKey(6000), kv.NoLock, kv.Block)
 						if err != nil {
 							return err
 						}
 						n, _ := strconv.Atoi(string(raw))
-						return commitAll(ctx, tx, strconv.Itoa(n+1), userKey(6000))
+						return commitAll(ctx, tx, strconv.Itoa(n+1), simtest.UserKey(6000))
 					})
 					if err != nil {
 						t.Error(err)
@@ -324,7 +325,7 @@ func TestGlobalCounter(t *testing.T) {
 		}
 		all.Wait()
 		err := c.Node(1).DB().Run(ctx, txn.TxnOptions{}, func(ctx context.Context, tx *txn.Txn) error {
-			raw, err := tx.Get(ctx, userKey(6000), kv.NoLock, kv.Block)
+			raw, err := tx.Get(ctx, simtest.UserKey(6000), kv.NoLock, kv.Block)
 			if err == nil && string(raw) != strconv.Itoa(each*clients) {
 				t.Errorf("%d additions make %s", each*clients, raw)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestClientGone: a client that closes its connection while its statement waits is noticed within
@@ -19,11 +20,11 @@ import (
 func TestClientGoneWhileItWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Log: logTo()})
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Log: simtest.LogTo()})
 		ctx := context.Background()
-		admin := connect(t, c, 0)
-		exec(t, admin, "CREATE TABLE a (id int PRIMARY KEY, v int)")
-		exec(t, admin, "INSERT INTO a SELECT i, 0 FROM generate_series(1, 100) i")
+		admin := simtest.Connect(t, c, 0)
+		simtest.Exec(t, admin, "CREATE TABLE a (id int PRIMARY KEY, v int)")
+		simtest.Exec(t, admin, "INSERT INTO a SELECT i, 0 FROM generate_series(1, 100) i")
 		sessions := func() (n int) {
 			t.Helper()
 			if err := admin.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'victim'").Scan(&n); err != nil {
@@ -56,7 +57,7 @@ func TestClientGoneWhileItWaits(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		holder := connect(t, c, 0)
+		holder := simtest.Connect(t, c, 0)
 		wait := "UPDATE a SET v = v + 1 WHERE id = 1"
 		for _, x := range []struct {
 			name   string
@@ -76,8 +77,8 @@ func TestClientGoneWhileItWaits(t *testing.T) {
 			{"sent ahead, and closes", nil, []string{wait, "INSERT INTO a VALUES (1000, 1)"}, func(nc net.Conn) { nc.Close() }, 1500 * time.Millisecond, nil},
 			{"sends ahead", nil, []string{wait, "SELECT 1"}, func(net.Conn) {}, 0, nil},
 		} {
-			exec(t, holder, "BEGIN")
-			exec(t, holder, "UPDATE a SET v = 0 WHERE id = 1")
+			simtest.Exec(t, holder, "BEGIN")
+			simtest.Exec(t, holder, "UPDATE a SET v = 0 WHERE id = 1")
 			nc, f := open()
 			for _, q := range x.before {
 				say(f, q)
@@ -98,11 +99,11 @@ func TestClientGoneWhileItWaits(t *testing.T) {
 				if sessions() != 1 {
 					t.Errorf("%s: the session has gone", x.name)
 				}
-				exec(t, holder, "COMMIT")
+				simtest.Exec(t, holder, "COMMIT")
 				awaitReady(t, f)
 				awaitReady(t, f)
 				nc.Close()
-				exec(t, admin, "UPDATE a SET v = 0 WHERE id = 1")
+				simtest.Exec(t, admin, "UPDATE a SET v = 0 WHERE id = 1")
 				continue
 			}
 			if took > x.gone {
@@ -115,7 +116,7 @@ func TestClientGoneWhileItWaits(t *testing.T) {
 				}
 				cancel()
 			}
-			exec(t, holder, "COMMIT")
+			simtest.Exec(t, holder, "COMMIT")
 			time.Sleep(time.Second)
 			var sum, n int
 			if err := admin.QueryRow(ctx, "SELECT sum(v), count(*) FROM a").Scan(&sum, &n); err != nil || sum != 0 || n != 100 {
@@ -125,8 +126,8 @@ func TestClientGoneWhileItWaits(t *testing.T) {
 		}
 
 		// Zero turns the watch off, which is PostgreSQL's default.
-		exec(t, holder, "BEGIN")
-		exec(t, holder, "UPDATE a SET v = 0 WHERE id = 1")
+		simtest.Exec(t, holder, "BEGIN")
+		simtest.Exec(t, holder, "UPDATE a SET v = 0 WHERE id = 1")
 		nc, f := open("client_connection_check_interval", "0")
 		say(f, wait)
 		time.Sleep(time.Second)
@@ -135,7 +136,7 @@ func TestClientGoneWhileItWaits(t *testing.T) {
 		if sessions() != 1 {
 			t.Error("without checks: the session has gone")
 		}
-		exec(t, holder, "ROLLBACK")
+		simtest.Exec(t, holder, "ROLLBACK")
 		time.Sleep(time.Second)
 		if sessions() != 0 {
 			t.Error("without checks: the session stays")
@@ -169,41 +170,41 @@ func awaitReady(t *testing.T, f *pgproto3.Frontend) {
 func TestIdleTimeouts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Log: logTo()})
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Log: simtest.LogTo()})
 		ctx := context.Background()
-		admin := connect(t, c, 0)
-		exec(t, admin, "CREATE TABLE a (id int PRIMARY KEY, v int)")
-		exec(t, admin, "INSERT INTO a VALUES (1, 0)")
+		admin := simtest.Connect(t, c, 0)
+		simtest.Exec(t, admin, "CREATE TABLE a (id int PRIMARY KEY, v int)")
+		simtest.Exec(t, admin, "INSERT INTO a VALUES (1, 0)")
 		told := func(conn *pgx.Conn) (string, time.Duration) {
 			start := time.Now()
 			limit, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
 			err := conn.PgConn().WaitForNotification(limit)
-			return code(err), time.Since(start)
+			return simtest.Code(err), time.Since(start)
 		}
-		idle := connect(t, c, 0)
-		exec(t, idle, "SET idle_session_timeout = '3s'")
+		idle := simtest.Connect(t, c, 0)
+		simtest.Exec(t, idle, "SET idle_session_timeout = '3s'")
 		if code, d := told(idle); code != "57P05" || d != 3*time.Second {
 			t.Errorf("idle: %s after %s", code, d)
 		}
-		in := connect(t, c, 0)
-		exec(t, in, "SET idle_in_transaction_session_timeout = 2000")
+		in := simtest.Connect(t, c, 0)
+		simtest.Exec(t, in, "SET idle_in_transaction_session_timeout = 2000")
 		time.Sleep(10 * time.Second)
-		exec(t, in, "BEGIN")
-		exec(t, in, "UPDATE a SET v = 1")
+		simtest.Exec(t, in, "BEGIN")
+		simtest.Exec(t, in, "UPDATE a SET v = 1")
 		if code, d := told(in); code != "25P03" || d != 2*time.Second {
 			t.Errorf("idle in a transaction: %s after %s", code, d)
 		}
-		exec(t, admin, "BEGIN")
-		exec(t, admin, "UPDATE a SET v = 2")
-		waiter := connect(t, c, 0)
-		exec(t, waiter, "SET lock_timeout = '1500ms'")
+		simtest.Exec(t, admin, "BEGIN")
+		simtest.Exec(t, admin, "UPDATE a SET v = 2")
+		waiter := simtest.Connect(t, c, 0)
+		simtest.Exec(t, waiter, "SET lock_timeout = '1500ms'")
 		start := time.Now()
 		_, err := waiter.Exec(ctx, "UPDATE a SET v = 3")
-		if d := time.Since(start); code(err) != "55P03" || d < 1500*time.Millisecond || d > 1600*time.Millisecond {
+		if d := time.Since(start); simtest.Code(err) != "55P03" || d < 1500*time.Millisecond || d > 1600*time.Millisecond {
 			t.Errorf("a lock: %v after %s", err, d)
 		}
-		exec(t, admin, "COMMIT")
+		simtest.Exec(t, admin, "COMMIT")
 		time.Sleep(time.Minute)
 	})
 }

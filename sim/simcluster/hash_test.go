@@ -3,8 +3,6 @@ package simcluster_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -16,101 +14,12 @@ import (
 	"meridian/kv"
 	"meridian/rangeserver"
 	"meridian/replica"
-	"meridian/replica/lease"
 	"meridian/server"
 	"meridian/setting"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/storage/engine"
 )
-
-// leases are the ranges that a node has the lease of.
-func leases(n *server.Node) (out []kv.RangeID) {
-	if n == nil || n.Store() == nil {
-		return nil
-	}
-	n.Store().Replicas(func(r *replica.Replica) bool {
-		if _, held := r.CheckLease(clock.Timestamp{}); held && r.Desc() != nil {
-			out = append(out, r.RangeID())
-		}
-		return true
-	})
-	return out
-}
-
-// compared compares the replicas of every range, and returns those that deviate or have wrong statistics.
-func compared(c *simcluster.Cluster) (problems []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	for i := range c.Len() {
-		n := c.Node(i)
-		for _, id := range leases(n) {
-			check, err := n.Store().CheckRange(ctx, id)
-			var moved *kv.NotLeaseholderError
-			var gone *kv.RangeNotFoundError
-			switch {
-			case errors.As(err, &moved) || errors.As(err, &gone):
-			case err != nil:
-				problems = append(problems, fmt.Sprintf("r%d can't be compared: %v", id, err))
-			case len(check.Deviating) > 0:
-				problems = append(problems, check.Deviating[0].Error())
-			case check.Kept != check.Counted:
-				problems = append(problems, fmt.Sprintf("r%d: statistics say %+v, a count %+v", id, check.Kept, check.Counted))
-			case len(check.Missing) > 0:
-				problems = append(problems, fmt.Sprintf("r%d: nothing was heard of the replicas on %v up to index %d%s", id, check.Missing, check.Index,
-					replicasOn(c, id, check.Missing)))
-			}
-		}
-	}
-	return problems
-}
-
-// replicasOn describes the replicas of a range on some nodes, to tell one that lags behind from one that is not there.
-func replicasOn(c *simcluster.Cluster, id kv.RangeID, nodes []kv.NodeID) (out string) {
-	for i := range c.Len() {
-		n := c.Node(i)
-		if n == nil || n.Store() == nil || !slices.Contains(nodes, n.NodeID()) {
-			continue
-		}
-		there := false
-		n.Store().Replicas(func(r *replica.Replica) bool {
-			if r.RangeID() == id {
-				there = true
-				st := r.Status()
-				d, l := st.Desc, st.Lease
-				st.Desc, st.Lease = nil, lease.Lease{}
-				out += fmt.Sprintf("; node %d has %v, %v, %+v", n.NodeID(), d, l, st)
-			}
-			return true
-		})
-		if !there {
-			out += fmt.Sprintf("; node %d has no replica", n.NodeID())
-		}
-	}
-	return out
-}
-
-// compareSome compares the replicas of a random range during the campaign; a replica that deviates ends its node.
-// Statistics have to be right at any moment.
-func compareSome(c *simcluster.Cluster, dice *rand.Rand) error {
-	n := c.Node(dice.IntN(c.Len()))
-	ids := leases(n)
-	if len(ids) == 0 {
-		return nil
-	}
-	slices.Sort(ids)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	check, err := n.Store().CheckRange(ctx, ids[dice.IntN(len(ids))])
-	switch {
-	case err != nil:
-		return nil // it moved, or has no quorum
-	case len(check.Deviating) > 0:
-		return check.Deviating[0]
-	case check.Kept != check.Counted:
-		return fmt.Errorf("r%d: statistics say %+v, a count %+v", check.Range, check.Kept, check.Counted)
-	}
-	return nil
-}
 
 // corrupt changes one byte of one of a range's rows in a node's store.
 func corrupt(t *testing.T, n *server.Node, d *kv.RangeDescriptor) {
@@ -151,22 +60,22 @@ func TestDeviatingReplica(t *testing.T) {
 	for _, where := range []string{"follower", "leaseholder", "one of two"} {
 		t.Run(where, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-				replicated(t, c, 3)
+				c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+				simtest.Replicated(t, c, 3)
 				ctx := context.Background()
-				conn := connect(t, c, 0)
-				if err := admin(c, 0, &kv.AdminSplitRequest{Key: userKey(0), Keep: clock.MaxTimestamp}); err != nil {
+				conn := simtest.Connect(t, c, 0)
+				if err := simtest.Admin(c, 0, &kv.AdminSplitRequest{Key: simtest.UserKey(0), Keep: clock.MaxTimestamp}); err != nil {
 					t.Fatal(err)
 				}
 				for i := range 5 {
-					if err := put(ctx, c.Node(0).DB(), userKey(i), "v"); err != nil {
+					if err := simtest.Put(ctx, c.Node(0).DB(), simtest.UserKey(i), "v"); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if err := c.TransferLease(ctx, userKey(0), 1); err != nil {
+				if err := c.TransferLease(ctx, simtest.UserKey(0), 1); err != nil {
 					t.Fatal(err)
 				}
-				exec(t, conn, "SET CLUSTER SETTING server.consistency_check.interval = '1m'")
+				simtest.Exec(t, conn, "SET CLUSTER SETTING server.consistency_check.interval = '1m'")
 				conn.Close(ctx)
 				time.Sleep(3 * time.Minute)
 				for i := range c.Len() {
@@ -187,11 +96,11 @@ func TestDeviatingReplica(t *testing.T) {
 				if n := checks(); n < 6 {
 					t.Errorf("%d comparisons in three minutes of three ranges and more", n)
 				}
-				if problems := compared(c); len(problems) > 0 {
+				if problems := simtest.Compared(c); len(problems) > 0 {
 					t.Error(strings.Join(problems, "\n"))
 				}
 
-				info, err := c.Node(0).Router().Range(ctx, userKey(0), true)
+				info, err := c.Node(0).Router().Range(ctx, simtest.UserKey(0), true)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -204,7 +113,7 @@ func TestDeviatingReplica(t *testing.T) {
 					time.Sleep(5 * time.Second)
 					corrupt(t, c.Node(1), &info.Desc) // which had the lease, but may not have it any more
 					victim = 1
-					if slices.Contains(leases(c.Node(1)), info.Desc.ID) {
+					if slices.Contains(simtest.Leases(c.Node(1)), info.Desc.ID) {
 						victim = 2
 					}
 				}
@@ -212,7 +121,7 @@ func TestDeviatingReplica(t *testing.T) {
 					corrupt(t, c.Node(victim), &info.Desc)
 				}
 				var deviation *rangeserver.DeviationError
-				if err := fails(t, c, victim, 3*time.Minute); !errors.As(err, &deviation) {
+				if err := simtest.Fails(t, c, victim, 3*time.Minute); !errors.As(err, &deviation) {
 					t.Fatalf("the node ends with %v", err)
 				}
 				t.Log(deviation)
@@ -224,15 +133,15 @@ func TestDeviatingReplica(t *testing.T) {
 				if where == "one of two" {
 					return
 				}
-				healthy(t, c, 0)
-				conn = connect(t, c, 0)
-				exec(t, conn, "SET CLUSTER SETTING server.consistency_check.interval = 0") // or it would be found again
+				simtest.Healthy(t, c, 0)
+				conn = simtest.Connect(t, c, 0)
+				simtest.Exec(t, conn, "SET CLUSTER SETTING server.consistency_check.interval = 0") // or it would be found again
 				c.Boot(victim)
-				if err := fails(t, c, victim, time.Minute); !errors.As(err, &deviation) {
+				if err := simtest.Fails(t, c, victim, time.Minute); !errors.As(err, &deviation) {
 					t.Errorf("on the same store, the node ends with %v", err)
 				}
 				c.StopNode(victim)
-				healthy(t, c, 0)
+				simtest.Healthy(t, c, 0)
 			})
 		})
 	}
@@ -242,8 +151,8 @@ func TestDeviatingReplica(t *testing.T) {
 func TestCheckOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Nodes: []int{1}})
-		exec(t, connect(t, c, 0), "SET CLUSTER SETTING server.consistency_check.interval = 0")
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), Nodes: []int{1}})
+		simtest.Exec(t, simtest.Connect(t, c, 0), "SET CLUSTER SETTING server.consistency_check.interval = 0")
 		if d := c.Node(0).Settings().Duration(setting.CheckInterval); d != 0 {
 			t.Errorf("the interval is %s", d)
 		}
@@ -258,14 +167,14 @@ func TestCheckOff(t *testing.T) {
 func TestStatisticsSetRight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-		replicated(t, c, 3)
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
 		ctx := context.Background()
-		healthy(t, c, 0)
-		if err := c.TransferLease(ctx, userKey(0), 0); err != nil {
+		simtest.Healthy(t, c, 0)
+		if err := c.TransferLease(ctx, simtest.UserKey(0), 0); err != nil {
 			t.Fatal(err)
 		}
-		info, err := c.Node(0).Router().Range(ctx, userKey(0), true)
+		info, err := c.Node(0).Router().Range(ctx, simtest.UserKey(0), true)
 		if err != nil {
 			t.Fatal(err)
 		}

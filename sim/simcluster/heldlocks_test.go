@@ -13,22 +13,23 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // lockCluster is three nodes with tables l, whose rows are locked, and d, in another range; the leases are where the test wants
 // them.
 func lockCluster(t *testing.T, seed uint64, maxOffset time.Duration) (c *simcluster.Cluster, admin *pgx.Conn) {
-	c = simcluster.Start(t, simcluster.Options{Seed: seed, MaxOffset: maxOffset, Log: logTo()})
-	replicated(t, c, 3)
+	c = simcluster.Start(t, simcluster.Options{Seed: seed, MaxOffset: maxOffset, Log: simtest.LogTo()})
+	simtest.Replicated(t, c, 3)
 	for i := range c.Len() {
 		c.Node(i).Store().PauseQueues(true)
 	}
-	admin = connect(t, c, 0)
-	exec(t, admin, "CREATE TABLE l (id int PRIMARY KEY, v int)")
-	exec(t, admin, "CREATE TABLE d (id int PRIMARY KEY, v int)")
-	exec(t, admin, "INSERT INTO l SELECT i, 0 FROM generate_series(1, 40) AS g(i)")
-	exec(t, admin, "INSERT INTO d SELECT i, 0 FROM generate_series(1, 40) AS g(i)")
-	exec(t, admin, "ALTER TABLE d SPLIT AT VALUES (0)")
+	admin = simtest.Connect(t, c, 0)
+	simtest.Exec(t, admin, "CREATE TABLE l (id int PRIMARY KEY, v int)")
+	simtest.Exec(t, admin, "CREATE TABLE d (id int PRIMARY KEY, v int)")
+	simtest.Exec(t, admin, "INSERT INTO l SELECT i, 0 FROM generate_series(1, 40) AS g(i)")
+	simtest.Exec(t, admin, "INSERT INTO d SELECT i, 0 FROM generate_series(1, 40) AS g(i)")
+	simtest.Exec(t, admin, "ALTER TABLE d SPLIT AT VALUES (0)")
 	return c, admin
 }
 
@@ -44,7 +45,7 @@ func TestRowLocksOutliveLeaseholders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, admin := lockCluster(t, 1, 0)
 		ctx := context.Background()
-		at, data := tableKey(t, admin, "l"), append(tableKey(t, admin, "d"), 0xf0) // beyond the split
+		at, data := simtest.TableKey(t, admin, "l"), append(simtest.TableKey(t, admin, "d"), 0xf0) // beyond the split
 		id := 0
 		for i, level := range levels {
 			for j, strength := range strengths {
@@ -61,10 +62,10 @@ func TestRowLocksOutliveLeaseholders(t *testing.T) {
 					if err := c.TransferLease(ctx, data, 0); err != nil {
 						t.Fatal(what, err)
 					}
-					one, two := connect(t, c, 0), connect(t, c, 2)
-					exec(t, one, "BEGIN ISOLATION LEVEL "+level)
-					exec(t, one, fmt.Sprintf("SELECT * FROM l WHERE id = %d %s", id, strength[0]))
-					exec(t, two, "SET lock_timeout = '20s'")
+					one, two := simtest.Connect(t, c, 0), simtest.Connect(t, c, 2)
+					simtest.Exec(t, one, "BEGIN ISOLATION LEVEL "+level)
+					simtest.Exec(t, one, fmt.Sprintf("SELECT * FROM l WHERE id = %d %s", id, strength[0]))
+					simtest.Exec(t, two, "SET lock_timeout = '20s'")
 					if dies {
 						c.Crash(1, 0, true)
 					} else if err := c.TransferLease(ctx, at, 2); err != nil {
@@ -92,7 +93,7 @@ func TestRowLocksOutliveLeaseholders(t *testing.T) {
 					switch {
 					case dies && err == nil:
 						t.Errorf("%s: both have committed", what)
-					case dies && code(err) != "40001":
+					case dies && simtest.Code(err) != "40001":
 						t.Errorf("%s: %v, want 40001", what, err)
 					case !dies && err != nil:
 						t.Errorf("%s: the lock is not lost: %v", what, err)
@@ -129,9 +130,9 @@ type section struct {
 // effects of all before it. MERIDIAN_SEEDS asks for more.
 func TestRowLocksExclude(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seedsAsked(t, 1, 3) {
+	for _, seed := range simtest.Seeds(t, 1, 3) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			defer watchdog(seed).Stop()
+			defer simtest.Watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) { rowLocksExclude(t, uint64(seed), 0) })
 		})
 	}
@@ -141,9 +142,9 @@ func TestRowLocksExclude(t *testing.T) {
 // the locks next (leader.P30).
 func TestExternalRowLocksExclude(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seedsAsked(t, 1, 3) {
+	for _, seed := range simtest.Seeds(t, 1, 3) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			defer watchdog(seed).Stop()
+			defer simtest.Watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) { rowLocksExclude(t, uint64(seed), 150*time.Millisecond) })
 		})
 	}
@@ -154,13 +155,13 @@ func rowLocksExclude(t *testing.T, seed uint64, epsilon time.Duration) {
 	const clients, rows = 6, 2
 	c, admin := lockCluster(t, seed, epsilon)
 	if epsilon > 0 {
-		exec(t, admin, "ALTER DATABASE defaultdb SET external_consistency = on")
+		simtest.Exec(t, admin, "ALTER DATABASE defaultdb SET external_consistency = on")
 		for i := range c.Len() {
 			c.Machines[i].Clock.SetOffset(time.Duration(i-1) * epsilon * 2 / 5)
 		}
 	}
 	level := []string{"READ COMMITTED", "SERIALIZABLE", "REPEATABLE READ"}[seed%3]
-	at, data := tableKey(t, admin, "l"), append(tableKey(t, admin, "d"), 0xf0) // beyond the split
+	at, data := simtest.TableKey(t, admin, "l"), append(simtest.TableKey(t, admin, "d"), 0xf0) // beyond the split
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var mu sync.Mutex
@@ -216,7 +217,7 @@ func rowLocksExclude(t *testing.T, seed uint64, epsilon time.Duration) {
 				switch {
 				case err == nil:
 					sections = append(sections, s)
-				case code(err) == "40001" || code(err) == "40P01":
+				case simtest.Code(err) == "40001" || simtest.Code(err) == "40P01":
 					refused++
 				default:
 					unknown++

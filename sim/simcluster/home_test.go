@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestEnforceHomeRegion: with enforce_home_region each statement either takes no wide-area round, or fails without one. Statements are refused by what
@@ -18,31 +20,31 @@ func TestEnforceHomeRegion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		c := threeContinents(t)
-		root := connect(t, c, 0)
-		exec(t, root, `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
-		admin := connectTo(t, c, 0, "movr")
-		exec(t, admin, `CREATE TABLE users (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), email text, name text, UNIQUE INDEX users_email_key (email) STORING (name)) LOCALITY REGIONAL BY ROW`)
-		exec(t, admin, `CREATE TABLE rides (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), rider text REFERENCES users (email), code int, INDEX (rider)) LOCALITY REGIONAL BY ROW`)
-		exec(t, admin, `CREATE TABLE codes (id int PRIMARY KEY, code text) LOCALITY GLOBAL`)
-		exec(t, admin, `CREATE TABLE offices (id int PRIMARY KEY) LOCALITY REGIONAL BY TABLE IN "europe-west1"`)
+		c := simtest.ThreeContinents(t)
+		root := simtest.Connect(t, c, 0)
+		simtest.Exec(t, root, `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		admin := simtest.ConnectTo(t, c, 0, "movr")
+		simtest.Exec(t, admin, `CREATE TABLE users (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), email text, name text, UNIQUE INDEX users_email_key (email) STORING (name)) LOCALITY REGIONAL BY ROW`)
+		simtest.Exec(t, admin, `CREATE TABLE rides (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), rider text REFERENCES users (email), code int, INDEX (rider)) LOCALITY REGIONAL BY ROW`)
+		simtest.Exec(t, admin, `CREATE TABLE codes (id int PRIMARY KEY, code text) LOCALITY GLOBAL`)
+		simtest.Exec(t, admin, `CREATE TABLE offices (id int PRIMARY KEY) LOCALITY REGIONAL BY TABLE IN "europe-west1"`)
 		for _, r := range []string{"us-east1", "us-west1", "europe-west1"} {
-			exec(t, admin, `INSERT INTO users (email, name, crdb_region) VALUES ($1::text || '@m', $1, $2)`, r, r)
-			exec(t, admin, `INSERT INTO rides (rider, code, crdb_region) VALUES ($1::text || '@m', 1, $2)`, r, r)
+			simtest.Exec(t, admin, `INSERT INTO users (email, name, crdb_region) VALUES ($1::text || '@m', $1, $2)`, r, r)
+			simtest.Exec(t, admin, `INSERT INTO rides (rider, code, crdb_region) VALUES ($1::text || '@m', 1, $2)`, r, r)
 		}
 		// As many others that a join is a lookup.
-		exec(t, admin, `INSERT INTO users (email, name, crdb_region) SELECT g::text, 'n', (ARRAY['us-east1', 'us-west1', 'europe-west1'])[g % 3 + 1]::crdb_internal_region FROM generate_series(1, 3000) g`)
-		exec(t, admin, `ANALYZE users`)
-		exec(t, admin, `ANALYZE rides`)
-		exec(t, admin, `INSERT INTO codes VALUES (1, 'one')`)
-		exec(t, admin, `INSERT INTO offices VALUES (1)`)
-		homed(t, c, admin, "users", 3, 2)
-		homed(t, c, admin, "rides", 3, 2)
+		simtest.Exec(t, admin, `INSERT INTO users (email, name, crdb_region) SELECT g::text, 'n', (ARRAY['us-east1', 'us-west1', 'europe-west1'])[g % 3 + 1]::crdb_internal_region FROM generate_series(1, 3000) g`)
+		simtest.Exec(t, admin, `ANALYZE users`)
+		simtest.Exec(t, admin, `ANALYZE rides`)
+		simtest.Exec(t, admin, `INSERT INTO codes VALUES (1, 'one')`)
+		simtest.Exec(t, admin, `INSERT INTO offices VALUES (1)`)
+		simtest.Homed(t, c, admin, "users", 3, 2)
+		simtest.Homed(t, c, admin, "rides", 3, 2)
 		time.Sleep(time.Minute) // for leads, non-voters and statistics
-		east, europe := connectTo(t, c, 0, "movr"), connectTo(t, c, 6, "movr")
+		east, europe := simtest.ConnectTo(t, c, 0, "movr"), simtest.ConnectTo(t, c, 6, "movr")
 		for _, conn := range []*pgx.Conn{east, europe} {
-			exec(t, conn, "SET search_path = public") // see TestPredictedRounds
-			exec(t, conn, "SET enforce_home_region = on")
+			simtest.Exec(t, conn, "SET search_path = public") // see TestPredictedRounds
+			simtest.Exec(t, conn, "SET enforce_home_region = on")
 		}
 		for _, x := range []struct {
 			sql          string
@@ -86,7 +88,7 @@ func TestEnforceHomeRegion(t *testing.T) {
 					}
 					t.Logf("%-60.60s gateway %d: %q, %v", x.sql, i, code, took)
 					if code != want && attempt > 0 {
-						t.Log(strings.Join(plain(t, conn, "EXPLAIN "+x.sql), "\n"))
+						t.Log(strings.Join(simtest.Plain(t, conn, "EXPLAIN "+x.sql), "\n"))
 					}
 					if code != want {
 						t.Errorf("%s from gateway %d: %v, want %q", x.sql, i, err, want)

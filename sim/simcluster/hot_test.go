@@ -12,6 +12,7 @@ import (
 	"meridian/keys"
 	"meridian/server"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestHotTable: a table of one range, with requests from all nodes to all of its rows, spreads over three nodes by itself; as long as the requests last its ranges
@@ -20,13 +21,13 @@ func TestHotTable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-		replicated(t, c, 3)
-		root := connect(t, c, 0)
-		exec(t, root, "SET CLUSTER SETTING kv.range_split.by_load.threshold = 60")
-		exec(t, root, "CREATE TABLE hot (id int PRIMARY KEY, v int)")
-		exec(t, root, "INSERT INTO hot SELECT i, i FROM generate_series(0, 999) AS g(i)")
-		span := keys.TableSpan(tableID(t, c, "hot"))
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
+		root := simtest.Connect(t, c, 0)
+		simtest.Exec(t, root, "SET CLUSTER SETTING kv.range_split.by_load.threshold = 60")
+		simtest.Exec(t, root, "CREATE TABLE hot (id int PRIMARY KEY, v int)")
+		simtest.Exec(t, root, "INSERT INTO hot SELECT i, i FROM generate_series(0, 999) AS g(i)")
+		span := keys.TableSpan(simtest.TableID(t, c, "hot"))
 		// spread is the number of ranges that have rows, and of nodes with their leases.
 		spread := func() (ranges, nodes int) {
 			all, err := c.Ranges(ctx, 0)
@@ -109,12 +110,12 @@ func TestHotGateway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-		replicated(t, c, 3)
-		root := connect(t, c, 0)
-		exec(t, root, "SET CLUSTER SETTING kv.range_split.by_load.threshold = 60")
-		exec(t, root, "CREATE TABLE hot (id int PRIMARY KEY, v int)")
-		exec(t, root, "INSERT INTO hot SELECT i, i FROM generate_series(0, 999) AS g(i)")
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
+		root := simtest.Connect(t, c, 0)
+		simtest.Exec(t, root, "SET CLUSTER SETTING kv.range_split.by_load.threshold = 60")
+		simtest.Exec(t, root, "CREATE TABLE hot (id int PRIMARY KEY, v int)")
+		simtest.Exec(t, root, "INSERT INTO hot SELECT i, i FROM generate_series(0, 999) AS g(i)")
 		stop := make(chan struct{})
 		var clients sync.WaitGroup
 		for i := range 18 {

@@ -9,6 +9,7 @@ import (
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestTurnsTakeOneRound: clients far from the leaseholder wait for one row, which others read all the time. However long they have waited, each holds the lock for one
@@ -23,20 +24,20 @@ func TestTurnsTakeOneRound(t *testing.T) {
 
 func turnsTakeOneRound(t *testing.T, locality string) {
 	regions := sim.FiveRegions()
-	c := simcluster.Start(t, simcluster.Options{Regions: regions, Nodes: []int{3, 0, 0, 0, 1}, MaxOffset: 250 * time.Millisecond, Log: logTo(),
+	c := simcluster.Start(t, simcluster.Options{Regions: regions, Nodes: []int{3, 0, 0, 0, 1}, MaxOffset: 250 * time.Millisecond, Log: simtest.LogTo(),
 		Configure: func(_ int, o *server.Options) { o.NonVoters = 0 }})
-	root := connect(t, c, 0)
-	exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "australia-southeast1"`)
-	near, reader := connectTo(t, c, 0, "d"), connectTo(t, c, 0, "d")
-	exec(t, near, "CREATE TABLE hot (id int PRIMARY KEY, v int) LOCALITY "+locality)
-	exec(t, near, "INSERT INTO hot VALUES (1, 0)")
-	settle(t, c, near, "hot", "1 (australia-southeast1), 3 us-east1; lease us-east1")
+	root := simtest.Connect(t, c, 0)
+	simtest.Exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "australia-southeast1"`)
+	near, reader := simtest.ConnectTo(t, c, 0, "d"), simtest.ConnectTo(t, c, 0, "d")
+	simtest.Exec(t, near, "CREATE TABLE hot (id int PRIMARY KEY, v int) LOCALITY "+locality)
+	simtest.Exec(t, near, "INSERT INTO hot VALUES (1, 0)")
+	simtest.Settle(t, c, near, "hot", "1 (australia-southeast1), 3 us-east1; lease us-east1")
 	time.Sleep(10 * time.Second)
 	ctx := context.Background()
 	const clients = 10
 	begun, ended := make(chan bool), make(chan time.Time)
 	for range clients {
-		far := connectTo(t, c, 3, "d")
+		far := simtest.ConnectTo(t, c, 3, "d")
 		update := func() {
 			if _, err := far.Exec(ctx, "UPDATE hot SET v = v + 1 WHERE id = $1", 1); err != nil {
 				t.Error(err)
@@ -52,13 +53,13 @@ func turnsTakeOneRound(t *testing.T, locality string) {
 	}
 	rtt := regions.RTT(regions.Names[0], regions.Names[4])
 	for _, held := range []time.Duration{time.Second, 5 * time.Second, 12 * time.Second} {
-		exec(t, near, "BEGIN")
-		exec(t, near, "UPDATE hot SET v = v + 1 WHERE id = 1")
+		simtest.Exec(t, near, "BEGIN")
+		simtest.Exec(t, near, "UPDATE hot SET v = v + 1 WHERE id = 1")
 		for range clients {
 			begun <- true
 		}
 		time.Sleep(held)
-		exec(t, near, "COMMIT")
+		simtest.Exec(t, near, "COMMIT")
 		begin := time.Now()
 		stop, stopped := make(chan bool), make(chan bool)
 		go func() {
@@ -68,7 +69,7 @@ func turnsTakeOneRound(t *testing.T, locality string) {
 				case <-stop:
 					return
 				case <-time.After(20 * time.Millisecond):
-					exec(t, reader, "SELECT v FROM hot WHERE id = 1")
+					simtest.Exec(t, reader, "SELECT v FROM hot WHERE id = 1")
 				}
 			}
 		}()

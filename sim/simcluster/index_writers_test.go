@@ -17,6 +17,7 @@ import (
 
 	"meridian/kv"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestIndexesBesideWriters: an index that is made while others write has an entry for each row, and no other, wherever leases go and ranges begin, in each way in which versions of a table are published.
@@ -34,11 +35,11 @@ func TestIndexesBesideWriters(t *testing.T) {
 }
 
 func indexesBesideWriters(t *testing.T, how string, seconds int) {
-	c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 3, Log: logTo()})
-	conn := connect(t, c, 0)
+	c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 3, Log: simtest.LogTo()})
+	conn := simtest.Connect(t, c, 0)
 	for _, q := range []string{"SET CLUSTER SETTING sql.schema_change.registered = '" + how + "'", "CREATE TABLE w (id int PRIMARY KEY, b int, s text)",
 		"INSERT INTO w SELECT g, g, 's' FROM generate_series(0, 99) g", "ALTER TABLE w SPLIT AT VALUES (30), (60)"} {
-		exec(t, conn, q)
+		simtest.Exec(t, conn, q)
 	}
 	anomalyReplicated(context.Background(), t, c)
 	stop := make(chan struct{})
@@ -54,7 +55,7 @@ func indexesBesideWriters(t *testing.T, how string, seconds int) {
 	var mu sync.Mutex
 	written, made := 0, 0
 	for w := range 6 {
-		conn, dice := connect(t, c, w%3), rand.New(rand.NewPCG(uint64(w), 1))
+		conn, dice := simtest.Connect(t, c, w%3), rand.New(rand.NewPCG(uint64(w), 1))
 		wg.Go(func() {
 			for !stopped() {
 				id, b := dice.IntN(120), dice.IntN(1000)
@@ -111,7 +112,7 @@ func indexesBesideWriters(t *testing.T, how string, seconds int) {
 			cancel()
 		}
 	})
-	check := connect(t, c, 1)
+	check := simtest.Connect(t, c, 1)
 	dice := rand.New(rand.NewPCG(4, 4))
 	for until := time.Now().Add(time.Duration(seconds) * time.Second); time.Now().Before(until) && !t.Failed(); {
 		ctx := context.Background()
@@ -141,7 +142,7 @@ func indexesBesideWriters(t *testing.T, how string, seconds int) {
 		} else if n != 0 {
 			t.Errorf("index %d (%s): %d entries differ", made, name, n)
 		}
-		exec(t, check, "DROP INDEX "+name)
+		simtest.Exec(t, check, "DROP INDEX "+name)
 		time.Sleep(time.Duration(dice.IntN(100)) * time.Millisecond)
 	}
 	close(stop)

@@ -16,25 +16,26 @@ import (
 
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // inferring makes parents in three regions, ten for each, with the identities 0 to 9, 10 to 19 and 20 to 29, and a table of children that are homed where their parents are.
 func inferring(t *testing.T) (*simcluster.Cluster, *pgx.Conn, []string) {
-	c := threeContinents(t)
+	c := simtest.ThreeContinents(t)
 	names := sim.ThreeRegions().Names
-	root := connect(t, c, 0)
-	exec(t, root, fmt.Sprintf(`CREATE DATABASE movr PRIMARY REGION "%s" REGIONS "%s", "%s"`, names[0], names[1], names[2]))
-	conn := connectTo(t, c, 0, "movr")
-	exec(t, conn, "SET search_path = public") // see TestPredictedRounds
-	exec(t, conn, `CREATE TABLE parents (id int PRIMARY KEY, name text) LOCALITY REGIONAL BY ROW`)
-	exec(t, conn, `CREATE TABLE children (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int, parent int, CONSTRAINT fk FOREIGN KEY (crdb_region, parent) REFERENCES parents (crdb_region, id) ON UPDATE CASCADE, INDEX (n), INDEX (parent))
+	root := simtest.Connect(t, c, 0)
+	simtest.Exec(t, root, fmt.Sprintf(`CREATE DATABASE movr PRIMARY REGION "%s" REGIONS "%s", "%s"`, names[0], names[1], names[2]))
+	conn := simtest.ConnectTo(t, c, 0, "movr")
+	simtest.Exec(t, conn, "SET search_path = public") // see TestPredictedRounds
+	simtest.Exec(t, conn, `CREATE TABLE parents (id int PRIMARY KEY, name text) LOCALITY REGIONAL BY ROW`)
+	simtest.Exec(t, conn, `CREATE TABLE children (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int, parent int, CONSTRAINT fk FOREIGN KEY (crdb_region, parent) REFERENCES parents (crdb_region, id) ON UPDATE CASCADE, INDEX (n), INDEX (parent))
 		WITH (infer_rbr_region_col_using_constraint = fk) LOCALITY REGIONAL BY ROW`)
 	for i, r := range names {
-		exec(t, conn, fmt.Sprintf(`INSERT INTO parents (id, crdb_region) SELECT %d + g, '%s' FROM generate_series(0, 9) g`, 10*i, r))
+		simtest.Exec(t, conn, fmt.Sprintf(`INSERT INTO parents (id, crdb_region) SELECT %d + g, '%s' FROM generate_series(0, 9) g`, 10*i, r))
 	}
-	homed(t, c, conn, "parents", 3, 1)
-	homed(t, c, conn, "children", 3, 3)
-	leasesRest(t, c)
+	simtest.Homed(t, c, conn, "parents", 3, 1)
+	simtest.Homed(t, c, conn, "children", 3, 3)
+	simtest.LeasesRest(t, c)
 	return c, conn, names
 }
 
@@ -53,27 +54,27 @@ func TestInferRegion(t *testing.T) {
 			{"INSERT INTO children (parent, crdb_region) VALUES (11, 'us-west1')", "2", "2"},
 			{"INSERT INTO children (parent, crdb_region) VALUES (1, 'us-east1')", "0 to 1", "0"},
 		} {
-			exec(t, conn, x.sql) // finds out where ranges are
+			simtest.Exec(t, conn, x.sql) // finds out where ranges are
 			time.Sleep(time.Second)
-			explained := plain(t, conn, "EXPLAIN "+x.sql)
-			lines := plain(t, conn, "EXPLAIN ANALYZE "+x.sql)
+			explained := simtest.Plain(t, conn, "EXPLAIN "+x.sql)
+			lines := simtest.Plain(t, conn, "EXPLAIN ANALYZE "+x.sql)
 			time.Sleep(time.Second)
-			predicted, actual := footer(t, explained, "wide-area rounds"), footer(t, lines, "wide-area rounds that took place")
-			t.Logf("%-70s predicted %s in %s, took %s", x.sql, predicted, footer(t, explained, "predicted latency"), actual)
+			predicted, actual := simtest.Footer(t, explained, "wide-area rounds"), simtest.Footer(t, lines, "wide-area rounds that took place")
+			t.Logf("%-70s predicted %s in %s, took %s", x.sql, predicted, simtest.Footer(t, explained, "predicted latency"), actual)
 			if predicted != x.predicted || actual != x.actual {
 				t.Errorf("%s: predicted %s rounds, %s took place; want %s, %s\n%s", x.sql, predicted, actual, x.predicted, x.actual, strings.Join(lines, "\n"))
 			}
 		}
 		west, europe := sim.ThreeRegions().RTT(names[0], names[1]), sim.ThreeRegions().RTT(names[0], names[2])
 		for _, level := range []string{"serializable", "repeatable read", "read committed"} {
-			exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
+			simtest.Exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
 			insert := func(values string) func() {
-				return func() { exec(t, conn, "INSERT INTO children (parent) VALUES "+values) }
+				return func() { simtest.Exec(t, conn, "INSERT INTO children (parent) VALUES "+values) }
 			}
-			roundTrips(t, level+": a child of a parent at home", 0, insert("(1)"))
-			roundTrips(t, level+": a child of a parent in us-west1", 2*west, insert("(11)"))
-			roundTrips(t, level+": a child of a parent in europe-west1", 2*europe, insert("(21)"))
-			roundTrips(t, level+": children of parents everywhere", 2*europe, insert("(1), (2), (12), (22), (23)"))
+			simtest.RoundTrips(t, level+": a child of a parent at home", 0, insert("(1)"))
+			simtest.RoundTrips(t, level+": a child of a parent in us-west1", 2*west, insert("(11)"))
+			simtest.RoundTrips(t, level+": a child of a parent in europe-west1", 2*europe, insert("(21)"))
+			simtest.RoundTrips(t, level+": children of parents everywhere", 2*europe, insert("(1), (2), (12), (22), (23)"))
 		}
 		var wrong, all int
 		if err := conn.QueryRow(context.Background(), "SELECT count(*) FILTER (WHERE c.crdb_region <> p.crdb_region), count(*) FROM children c JOIN parents p ON p.id = c.parent").Scan(&wrong, &all); err != nil || wrong != 0 || all < 20 {
@@ -104,7 +105,7 @@ func TestInferRegionConcurrently(t *testing.T) {
 					return
 				}
 				defer conn.Close(ctx)
-				exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
+				simtest.Exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
 				for j := range 25 {
 					parent, n, other := 10*rng.IntN(3)+rng.IntN(2), 100*i+j, 0
 					mu.Lock()

@@ -17,6 +17,7 @@ import (
 	"meridian/replica"
 	"meridian/server"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
 	"meridian/txn"
@@ -62,7 +63,7 @@ func (w *inForce) look() {
 					continue
 				}
 				w.placed++
-				if at := regionOf(w.c, p.Node); !slices.Contains(w.allowed, at) {
+				if at := simtest.RegionOf(w.c, p.Node); !slices.Contains(w.allowed, at) {
 					w.t.Errorf("r%d got a replica on n%d in %s, and only %v are allowed: %+v", d.ID, p.Node, at, w.allowed, d)
 				}
 			}
@@ -88,32 +89,23 @@ func configure(n *server.Node, table catalog.ID, region string) error {
 	})
 }
 
-// tableID is the identity of a table.
-func tableID(t *testing.T, c *simcluster.Cluster, name string) (id catalog.ID) {
-	t.Helper()
-	if err := connect(t, c, 0).QueryRow(context.Background(), "SELECT $1::text::regclass::oid", name).Scan((*uint32)(&id)); err != nil {
-		t.Fatal(err)
-	}
-	return id
-}
-
 // TestConfigurationInForce: while configurations are replaced again and again, at any moment of the moves that they cause, no replica is placed by one that was
 // replaced before; nor by hand; and a merge joins no ranges of two tables. In the end the ranges are where the last configuration wants them.
 func TestConfigurationInForce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := threeContinents(t)
-		root := connect(t, c, 0)
-		exec(t, root, `CREATE TABLE moves (id int PRIMARY KEY, v text)`)
-		exec(t, root, `CREATE TABLE neighbour (id int PRIMARY KEY, v text)`)
-		exec(t, root, `INSERT INTO moves SELECT i, repeat('x', 1000) FROM generate_series(1, 200) AS g(i)`)
-		moves, neighbour := tableID(t, c, "moves"), tableID(t, c, "neighbour")
+		c := simtest.ThreeContinents(t)
+		root := simtest.Connect(t, c, 0)
+		simtest.Exec(t, root, `CREATE TABLE moves (id int PRIMARY KEY, v text)`)
+		simtest.Exec(t, root, `CREATE TABLE neighbour (id int PRIMARY KEY, v text)`)
+		simtest.Exec(t, root, `INSERT INTO moves SELECT i, repeat('x', 1000) FROM generate_series(1, 200) AS g(i)`)
+		moves, neighbour := simtest.TableID(t, c, "moves"), simtest.TableID(t, c, "neighbour")
 		regions := []string{"us-east1", "us-west1", "europe-west1"}
 		w := &inForce{t: t, c: c, span: keys.TableSpan(moves), newest: map[kv.RangeID]*kv.RangeDescriptor{}, allowed: regions}
 		if err := configure(c.Node(0), moves, regions[0]); err != nil {
 			t.Fatal(err)
 		}
-		exec(t, root, `ALTER TABLE moves SPLIT AT VALUES (50), (100), (150)`)
+		simtest.Exec(t, root, `ALTER TABLE moves SPLIT AT VALUES (50), (100), (150)`)
 		stop := make(chan struct{})
 		var watching sync.WaitGroup
 		watching.Go(func() {
@@ -160,7 +152,7 @@ func TestConfigurationInForce(t *testing.T) {
 		want := fmt.Sprintf("3 %s; lease %[1]s", regions[at])
 		var got string
 		for range 120 {
-			if got = placesOf(t, c, root, "moves"); got == want+"\n"+want+"\n"+want+"\n"+want {
+			if got = simtest.PlacesOf(t, c, root, "moves"); got == want+"\n"+want+"\n"+want+"\n"+want {
 				break
 			}
 			time.Sleep(500 * time.Millisecond)
@@ -174,7 +166,7 @@ func TestConfigurationInForce(t *testing.T) {
 			t.Errorf("only %d replicas were placed, %d refused", w.placed, refused)
 		}
 		// The neighbour is empty, and next to a range of another configuration.
-		exec(t, root, `ALTER TABLE moves UNSPLIT ALL`)
+		simtest.Exec(t, root, `ALTER TABLE moves UNSPLIT ALL`)
 		time.Sleep(3 * time.Minute)
 		ranges, err := c.Ranges(context.Background(), 0)
 		if err != nil {
@@ -193,7 +185,7 @@ func TestConfigurationInForce(t *testing.T) {
 		if of != 1 {
 			t.Errorf("%d ranges, want one: those of one configuration are merged", of)
 		}
-		exec(t, root, `DROP TABLE neighbour`)
+		simtest.Exec(t, root, `DROP TABLE neighbour`)
 	})
 }
 
@@ -205,15 +197,15 @@ func TestViolation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Configure: func(i int, o *server.Options) {
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), Configure: func(i int, o *server.Options) {
 			if i > 0 {
 				o.Attributes = []string{"ssd"}
 			}
 		}})
-		replicated(t, c, 3)
-		root := connect(t, c, 0)
-		exec(t, root, "CREATE TABLE picky (id int PRIMARY KEY)")
-		id := tableID(t, c, "picky")
+		simtest.Replicated(t, c, 3)
+		root := simtest.Connect(t, c, 0)
+		simtest.Exec(t, root, "CREATE TABLE picky (id int PRIMARY KEY)")
+		id := simtest.TableID(t, c, "picky")
 		span := keys.TableSpan(id)
 		n := c.Node(1)
 		require := func(k placement.Constraint, replicas int) {
@@ -273,12 +265,12 @@ func TestMergeWhileConfigurationsChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-		replicated(t, c, 3)
-		root := connect(t, c, 0)
-		exec(t, root, "CREATE TABLE one (id int PRIMARY KEY)")
-		exec(t, root, "CREATE TABLE two (id int PRIMARY KEY)")
-		one, two := tableID(t, c, "one"), tableID(t, c, "two")
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
+		root := simtest.Connect(t, c, 0)
+		simtest.Exec(t, root, "CREATE TABLE one (id int PRIMARY KEY)")
+		simtest.Exec(t, root, "CREATE TABLE two (id int PRIMARY KEY)")
+		one, two := simtest.TableID(t, c, "one"), simtest.TableID(t, c, "two")
 		boundary := keys.TableKey(two)
 		if _, err := c.Node(0).Router().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSplitRequest{Key: keys.TableKey(one)}}}); err != nil {
 			t.Fatal(err)
@@ -379,12 +371,12 @@ func TestHomeMovesInSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		c := threeContinents(t)
-		exec(t, connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
-		conn := connectTo(t, c, 0, "movr")
-		exec(t, conn, `CREATE TABLE home (id int PRIMARY KEY, v text)`)
-		exec(t, conn, `INSERT INTO home SELECT i, repeat('x', 1000) FROM generate_series(1, 1000) AS g(i)`)
-		settle(t, c, conn, "home", "1 (europe-west1), 1 (us-west1), 3 us-east1; lease us-east1")
+		c := simtest.ThreeContinents(t)
+		simtest.Exec(t, simtest.Connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		conn := simtest.ConnectTo(t, c, 0, "movr")
+		simtest.Exec(t, conn, `CREATE TABLE home (id int PRIMARY KEY, v text)`)
+		simtest.Exec(t, conn, `INSERT INTO home SELECT i, repeat('x', 1000) FROM generate_series(1, 1000) AS g(i)`)
+		simtest.Settle(t, c, conn, "home", "1 (europe-west1), 1 (us-west1), 3 us-east1; lease us-east1")
 		var id catalog.ID
 		if err := conn.QueryRow(ctx, "SELECT 'home'::regclass::oid").Scan((*uint32)(&id)); err != nil {
 			t.Fatal(err)
@@ -398,7 +390,7 @@ func TestHomeMovesInSeconds(t *testing.T) {
 		}
 		var leased time.Duration
 		for range 600 {
-			got := placesOf(t, c, conn, "home")
+			got := simtest.PlacesOf(t, c, conn, "home")
 			if leased == 0 && strings.HasSuffix(got, "lease europe-west1") {
 				leased = time.Since(before)
 			}

@@ -17,6 +17,7 @@ import (
 
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // answerTo is a statement's rows as text, or its SQLSTATE.
@@ -45,15 +46,15 @@ func answerTo(t *testing.T, conn *pgx.Conn, sql string) string {
 func TestInterleavedRanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{})
-		replicated(t, c, 3)
-		conn := connect(t, c, 0)
-		exec(t, conn, `CREATE TABLE users (uid INT8 PRIMARY KEY, name TEXT)`)
-		exec(t, conn, `CREATE TABLE albums (uid INT8, aid INT8, name TEXT, PRIMARY KEY (uid, aid)) INTERLEAVE IN PARENT users (uid) ON DELETE CASCADE`)
-		exec(t, conn, `CREATE TABLE photos (uid INT8, aid INT8, pid INT8, PRIMARY KEY (uid, aid, pid)) INTERLEAVE IN PARENT albums ON DELETE CASCADE`)
-		exec(t, conn, `INSERT INTO users SELECT g, 'u' || g FROM generate_series(1, 9) g`)
-		exec(t, conn, `INSERT INTO albums SELECT g, h, 'a' FROM generate_series(1, 9) g, generate_series(1, 3) h`)
-		exec(t, conn, `INSERT INTO photos SELECT g, h, i FROM generate_series(1, 9) g, generate_series(1, 3) h, generate_series(1, 2) i`)
-		exec(t, conn, `ALTER TABLE users SPLIT AT VALUES (3), (4), (7)`)
+		simtest.Replicated(t, c, 3)
+		conn := simtest.Connect(t, c, 0)
+		simtest.Exec(t, conn, `CREATE TABLE users (uid INT8 PRIMARY KEY, name TEXT)`)
+		simtest.Exec(t, conn, `CREATE TABLE albums (uid INT8, aid INT8, name TEXT, PRIMARY KEY (uid, aid)) INTERLEAVE IN PARENT users (uid) ON DELETE CASCADE`)
+		simtest.Exec(t, conn, `CREATE TABLE photos (uid INT8, aid INT8, pid INT8, PRIMARY KEY (uid, aid, pid)) INTERLEAVE IN PARENT albums ON DELETE CASCADE`)
+		simtest.Exec(t, conn, `INSERT INTO users SELECT g, 'u' || g FROM generate_series(1, 9) g`)
+		simtest.Exec(t, conn, `INSERT INTO albums SELECT g, h, 'a' FROM generate_series(1, 9) g, generate_series(1, 3) h`)
+		simtest.Exec(t, conn, `INSERT INTO photos SELECT g, h, i FROM generate_series(1, 9) g, generate_series(1, 3) h, generate_series(1, 2) i`)
+		simtest.Exec(t, conn, `ALTER TABLE users SPLIT AT VALUES (3), (4), (7)`)
 		shown := func(table string) []string {
 			rows, err := conn.Query(context.Background(), "SHOW RANGES FROM TABLE "+table)
 			if err != nil {
@@ -93,7 +94,7 @@ func TestInterleavedRanges(t *testing.T) {
 		if len(served) != 1 || !strings.Contains(plan, "interleaved join users, albums, photos") || strings.Count(plan, "requests=") != 1 || !strings.Contains(plan, "requests=1 ") {
 			t.Errorf("served by %v:\n%s", served, plan)
 		}
-		exec(t, conn, `ALTER TABLE photos SPLIT AT VALUES (4, 2, 2)`)
+		simtest.Exec(t, conn, `ALTER TABLE photos SPLIT AT VALUES (4, 2, 2)`)
 		if list := shown("photos"); !slices.ContainsFunc(list, func(s string) bool {
 			return regexp.MustCompile(`^/users/4 /users/4/Interleaved/\d+/1/2/Interleaved/\d+/1/2$`).MatchString(s)
 		}) {
@@ -110,20 +111,20 @@ func TestInterleavedSplits(t *testing.T) {
 	for seed := range uint64(3) {
 		synctest.Test(t, func(t *testing.T) {
 			c := simcluster.Start(t, simcluster.Options{})
-			replicated(t, c, 3)
-			conn := connect(t, c, 0)
+			simtest.Replicated(t, c, 3)
+			conn := simtest.Connect(t, c, 0)
 			for _, kind := range []struct{ prefix, a, b, l string }{
 				{"i", "INTERLEAVE IN PARENT iu ON DELETE CASCADE", "INTERLEAVE IN PARENT ia ON DELETE CASCADE", "INTERLEAVE IN PARENT iu"}, {prefix: "f"},
 			} {
 				p := kind.prefix
-				exec(t, conn, fmt.Sprintf("CREATE TABLE %su (u INT8 PRIMARY KEY, v INT8)", p))
-				exec(t, conn, fmt.Sprintf("CREATE TABLE %sa (u INT8, a INT8, v INT8, PRIMARY KEY (u, a)) %s", p, kind.a))
-				exec(t, conn, fmt.Sprintf("CREATE TABLE %sb (u INT8, a INT8, b INT8, v INT8, PRIMARY KEY (u, a, b)) %s", p, kind.b))
-				exec(t, conn, fmt.Sprintf("CREATE TABLE %sl (u INT8, l INT8, v INT8, PRIMARY KEY (u, l)) %s", p, kind.l))
+				simtest.Exec(t, conn, fmt.Sprintf("CREATE TABLE %su (u INT8 PRIMARY KEY, v INT8)", p))
+				simtest.Exec(t, conn, fmt.Sprintf("CREATE TABLE %sa (u INT8, a INT8, v INT8, PRIMARY KEY (u, a)) %s", p, kind.a))
+				simtest.Exec(t, conn, fmt.Sprintf("CREATE TABLE %sb (u INT8, a INT8, b INT8, v INT8, PRIMARY KEY (u, a, b)) %s", p, kind.b))
+				simtest.Exec(t, conn, fmt.Sprintf("CREATE TABLE %sl (u INT8, l INT8, v INT8, PRIMARY KEY (u, l)) %s", p, kind.l))
 			}
-			exec(t, conn, "ALTER TABLE fa ADD FOREIGN KEY (u) REFERENCES fu ON DELETE CASCADE")
-			exec(t, conn, "ALTER TABLE fb ADD FOREIGN KEY (u, a) REFERENCES fa ON DELETE CASCADE")
-			exec(t, conn, "ALTER TABLE fl ADD FOREIGN KEY (u) REFERENCES fu")
+			simtest.Exec(t, conn, "ALTER TABLE fa ADD FOREIGN KEY (u) REFERENCES fu ON DELETE CASCADE")
+			simtest.Exec(t, conn, "ALTER TABLE fb ADD FOREIGN KEY (u, a) REFERENCES fa ON DELETE CASCADE")
+			simtest.Exec(t, conn, "ALTER TABLE fl ADD FOREIGN KEY (u) REFERENCES fu")
 			dice := rand.New(rand.NewPCG(seed, 3))
 			order := map[string]string{"u": "u", "a": "u, a", "b": "u, a, b", "l": "u, l"}
 			for range 250 {
@@ -145,7 +146,7 @@ func TestInterleavedSplits(t *testing.T) {
 				}[dice.IntN(18)]
 				if text == "split" {
 					key := fmt.Sprint([]any{u, fmt.Sprintf("%d, %d", u, a), fmt.Sprintf("%d, %d, %d", u, a, b), fmt.Sprintf("%d, %d", u, a)}[slices.Index([]string{"u", "a", "b", "l"}, name)])
-					exec(t, conn, fmt.Sprintf("ALTER TABLE i%s SPLIT AT VALUES (%s)", name, key))
+					simtest.Exec(t, conn, fmt.Sprintf("ALTER TABLE i%s SPLIT AT VALUES (%s)", name, key))
 					continue
 				}
 				is, fs := strings.ReplaceAll(text, "$", "i"), strings.ReplaceAll(text, "$", "f")
@@ -174,16 +175,16 @@ func directories(t *testing.T, conn *pgx.Conn) {
 		if p == "i" {
 			a, b, l = "INTERLEAVE IN PARENT iu ON DELETE CASCADE", "INTERLEAVE IN PARENT ia ON DELETE CASCADE", "INTERLEAVE IN PARENT iu"
 		}
-		exec(t, conn, "CREATE TABLE "+p+"u (u INT8 PRIMARY KEY, v INT8)")
-		exec(t, conn, "CREATE TABLE "+p+"a (u INT8, a INT8, v INT8, PRIMARY KEY (u, a)) "+a)
-		exec(t, conn, "CREATE TABLE "+p+"b (u INT8, a INT8, b INT8, v INT8, PRIMARY KEY (u, a, b)) "+b)
-		exec(t, conn, "CREATE TABLE "+p+"l (u INT8, l INT8, v INT8, PRIMARY KEY (u, l)) "+l)
-		exec(t, conn, "INSERT INTO "+p+"u SELECT g, g FROM generate_series(1, 200) g")
-		exec(t, conn, "INSERT INTO "+p+"a SELECT g, h, g FROM generate_series(1, 200) g, generate_series(1, 5) h")
-		exec(t, conn, "INSERT INTO "+p+"b SELECT g, h, i, g FROM generate_series(1, 200) g, generate_series(1, 5) h, generate_series(1, 2) i")
-		exec(t, conn, "INSERT INTO "+p+"l SELECT g, 1, g FROM generate_series(1, 200) g")
+		simtest.Exec(t, conn, "CREATE TABLE "+p+"u (u INT8 PRIMARY KEY, v INT8)")
+		simtest.Exec(t, conn, "CREATE TABLE "+p+"a (u INT8, a INT8, v INT8, PRIMARY KEY (u, a)) "+a)
+		simtest.Exec(t, conn, "CREATE TABLE "+p+"b (u INT8, a INT8, b INT8, v INT8, PRIMARY KEY (u, a, b)) "+b)
+		simtest.Exec(t, conn, "CREATE TABLE "+p+"l (u INT8, l INT8, v INT8, PRIMARY KEY (u, l)) "+l)
+		simtest.Exec(t, conn, "INSERT INTO "+p+"u SELECT g, g FROM generate_series(1, 200) g")
+		simtest.Exec(t, conn, "INSERT INTO "+p+"a SELECT g, h, g FROM generate_series(1, 200) g, generate_series(1, 5) h")
+		simtest.Exec(t, conn, "INSERT INTO "+p+"b SELECT g, h, i, g FROM generate_series(1, 200) g, generate_series(1, 5) h, generate_series(1, 2) i")
+		simtest.Exec(t, conn, "INSERT INTO "+p+"l SELECT g, 1, g FROM generate_series(1, 200) g")
 		for _, table := range []string{"u", "a", "b", "l"} {
-			exec(t, conn, "ANALYZE "+p+table)
+			simtest.Exec(t, conn, "ANALYZE "+p+table)
 		}
 	}
 }
@@ -197,8 +198,8 @@ func TestInterleavedJoinRounds(t *testing.T) {
 		f.place(0, 3, 4)
 		directories(t, f.conn)
 		time.Sleep(10 * time.Second)
-		far := connect(t, f.c, 4)
-		exec(t, far, "SET search_path = public") // see TestPredictedRounds
+		far := simtest.Connect(t, f.c, 4)
+		simtest.Exec(t, far, "SET search_path = public") // see TestPredictedRounds
 		round := sim.FiveRegions().RTT(f.c.Machines[0].Region, f.c.Machines[4].Region)
 		for _, x := range []struct {
 			sql            string
@@ -214,15 +215,15 @@ func TestInterleavedJoinRounds(t *testing.T) {
 			for i, p := range []string{"f", "i"} {
 				sql, want := strings.ReplaceAll(x.sql, "$", p), []int{x.apart, x.joined}[i]
 				for range 3 {
-					exec(t, far, sql) // learns where the ranges are
+					simtest.Exec(t, far, sql) // learns where the ranges are
 				}
-				d := took(t, func() { exec(t, far, sql) })
-				lines := plain(t, far, "EXPLAIN ANALYZE "+sql)
+				d := simtest.Took(t, func() { simtest.Exec(t, far, sql) })
+				lines := simtest.Plain(t, far, "EXPLAIN ANALYZE "+sql)
 				t.Logf("%s: %v", sql, d)
 				if least := time.Duration(want) * round; d < least || d > least+10*time.Millisecond {
 					t.Errorf("%s: %v, want %d rounds of %v\n%s", sql, d, want, round, strings.Join(lines, "\n"))
 				}
-				if got := footer(t, lines, "wide-area rounds that took place"); got != fmt.Sprint(want) || footer(t, lines, "wide-area rounds") != got {
+				if got := simtest.Footer(t, lines, "wide-area rounds that took place"); got != fmt.Sprint(want) || simtest.Footer(t, lines, "wide-area rounds") != got {
 					t.Errorf("%s: %s rounds, want %d\n%s", sql, got, want, strings.Join(lines, "\n"))
 				}
 				if p == "i" && !strings.Contains(lines[0], x.interleavedSQL) {
@@ -237,7 +238,7 @@ func TestInterleavedJoinRounds(t *testing.T) {
 			}
 		}
 		// At a time of the past the follower in the gateway's region answers, and does not see what has changed since.
-		exec(t, f.conn, "UPDATE ia SET v = -1 WHERE u = 7")
+		simtest.Exec(t, f.conn, "UPDATE ia SET v = -1 WHERE u = 7")
 		for _, as := range []string{"follower_read_timestamp()", "with_max_staleness('10s')"} {
 			sql := "SELECT ia.v FROM iu JOIN ia USING (u) AS OF SYSTEM TIME " + as + " WHERE u = 7"
 			if plan := answerTo(t, far, "EXPLAIN "+sql); !strings.Contains(plan, "interleaved join iu, ia") {
@@ -257,22 +258,22 @@ func TestInterleavedJoinLocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := simcluster.Start(t, simcluster.Options{})
-		replicated(t, c, 3)
-		exec(t, connect(t, c, 0), "CREATE DATABASE d")
-		exec(t, connect(t, c, 0), "ALTER DATABASE d SET external_consistency = on")
-		reader, writer := connectTo(t, c, 0, "d"), connectTo(t, c, 1, "d")
+		simtest.Replicated(t, c, 3)
+		simtest.Exec(t, simtest.Connect(t, c, 0), "CREATE DATABASE d")
+		simtest.Exec(t, simtest.Connect(t, c, 0), "ALTER DATABASE d SET external_consistency = on")
+		reader, writer := simtest.ConnectTo(t, c, 0, "d"), simtest.ConnectTo(t, c, 1, "d")
 		directories(t, reader)
 		time.Sleep(10 * time.Second)
-		exec(t, writer, "SET lock_timeout = '50ms'")
+		simtest.Exec(t, writer, "SET lock_timeout = '50ms'")
 		for _, p := range []string{"i", "f"} {
 			for _, clause := range []string{"", " FOR UPDATE", " FOR SHARE OF y"} {
 				sql := fmt.Sprintf("SELECT * FROM %su x JOIN %sa y ON x.u = y.u WHERE x.u = 7 AND y.v > 0%s", p, p, clause)
 				if plan := answerTo(t, reader, "EXPLAIN "+sql); strings.Contains(plan, "interleaved join") != (p == "i") || strings.Contains(plan, "lock rows") != (clause != "") {
 					t.Errorf("%s:\n%s", sql, plan)
 				}
-				exec(t, reader, "BEGIN")
-				exec(t, reader, "UPDATE "+p+"u SET v = v WHERE u = 199")
-				exec(t, reader, sql)
+				simtest.Exec(t, reader, "BEGIN")
+				simtest.Exec(t, reader, "UPDATE "+p+"u SET v = v WHERE u = 199")
+				simtest.Exec(t, reader, sql)
 				for _, w := range []struct {
 					sql    string
 					locked bool
@@ -284,13 +285,13 @@ func TestInterleavedJoinLocks(t *testing.T) {
 					if w.locked {
 						want = "55P03"
 					}
-					exec(t, writer, "BEGIN")
+					simtest.Exec(t, writer, "BEGIN")
 					if got := answerTo(t, writer, text); got != want {
 						t.Errorf("%s while another has read by %s: %q, want %q", text, sql, got, want)
 					}
-					exec(t, writer, "ROLLBACK")
+					simtest.Exec(t, writer, "ROLLBACK")
 				}
-				exec(t, reader, "COMMIT")
+				simtest.Exec(t, reader, "COMMIT")
 			}
 		}
 	})

@@ -23,6 +23,7 @@ import (
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/version"
 )
 
@@ -35,7 +36,7 @@ var rewriteKept = flag.Bool("write-stores", false, "write the stores of this bui
 
 // keptCluster are the options with which kept stores are written and read: those of a cluster of three nodes.
 func keptCluster() simcluster.Options {
-	return simcluster.Options{Log: logTo(), Registers: true, LocalRTT: 4 * time.Millisecond}
+	return simcluster.Options{Log: simtest.LogTo(), Registers: true, LocalRTT: 4 * time.Millisecond}
 }
 
 // TestKeptStores opens the stores of every release with this build, and reads the data of their cluster.
@@ -109,7 +110,7 @@ func (k *kept) run(t *testing.T) {
 	}
 	k.boot()
 	answersAre("at first")
-	restWithin(t, k.c, 20*time.Second)
+	simtest.RestWithin(t, k.c, 20*time.Second)
 	for i := range k.c.Len() {
 		k.c.Crash(i, 0, false)
 	}
@@ -125,8 +126,8 @@ func (k *kept) run(t *testing.T) {
 		answersAre("after the upgrade")
 	}
 	k.use(t)
-	restWithin(t, k.c, 20*time.Second)
-	for _, p := range compared(k.c) {
+	simtest.RestWithin(t, k.c, 20*time.Second)
+	for _, p := range simtest.Compared(k.c) {
 		t.Error(p)
 	}
 	for i := range k.c.Len() {
@@ -135,7 +136,7 @@ func (k *kept) run(t *testing.T) {
 	k.boot()
 	time.Sleep(5 * time.Minute) // ranges that were not split by hand are merged
 	k.used(t)
-	restWithin(t, k.c, 20*time.Second)
+	simtest.RestWithin(t, k.c, 20*time.Second)
 }
 
 func (k *kept) boot() {
@@ -159,7 +160,7 @@ func (k *kept) refused(t *testing.T) {
 
 // use writes to the tables, and changes their schema.
 func (k *kept) use(t *testing.T) {
-	conn := connect(t, k.c, 1)
+	conn := simtest.Connect(t, k.c, 1)
 	for _, q := range []string{
 		"INSERT INTO types (id, t, u) VALUES (100, 'new', '00000000-0000-0000-0000-000000000100')",
 		"UPDATE types SET t = t || '!', m = 'calm' WHERE id < 3",
@@ -181,7 +182,7 @@ func (k *kept) use(t *testing.T) {
 		"SELECT nextval('s2.sq')",
 		"ANALYZE",
 	} {
-		exec(t, conn, q)
+		simtest.Exec(t, conn, q)
 	}
 	for _, q := range []string{"INSERT INTO types (id, u) VALUES (101, '00000000-0000-0000-0000-000000000001')", "INSERT INTO child (val) VALUES ('new')",
 		"INSERT INTO child (parent_id, val) VALUES (77, 'nobody')", "INSERT INTO parent (n) VALUES (-1)"} {

@@ -21,6 +21,7 @@ import (
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/storage/engine"
 	"meridian/version"
 )
@@ -52,11 +53,11 @@ func (w *keptWriter) write(t *testing.T) {
 		}
 	}
 	w.c = simcluster.Start(t, o)
-	replicated(t, w.c, 3)
+	simtest.Replicated(t, w.c, 3)
 	ctx := t.Context()
-	conn := connect(t, w.c, 0)
+	conn := simtest.Connect(t, w.c, 0)
 	for _, q := range statements(t, "make.sql") {
-		exec(t, conn, q)
+		simtest.Exec(t, conn, q)
 	}
 	for answer(ctx, conn, unfinished) != "0" {
 		time.Sleep(time.Second)
@@ -67,28 +68,28 @@ func (w *keptWriter) write(t *testing.T) {
 		t.Fatal(err)
 	}
 	folded := keys.TableKey(id)
-	if err := admin(w.c, 0, &kv.AdminSplitRequest{Key: folded}); err != nil {
+	if err := simtest.Admin(w.c, 0, &kv.AdminSplitRequest{Key: folded}); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range []kv.Protocol{register.Protocol, kv.Leader} {
-		if err := admin(w.c, 0, &kv.AdminSetProtocolRequest{Key: folded, Protocol: p}); err != nil {
+		if err := simtest.Admin(w.c, 0, &kv.AdminSetProtocolRequest{Key: folded, Protocol: p}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	replicated(t, w.c, 3)
+	simtest.Replicated(t, w.c, 3)
 
-	exec(t, conn, "DROP TABLE removed_later")
+	simtest.Exec(t, conn, "DROP TABLE removed_later")
 	if answer(ctx, conn, unfinished) == "0" {
 		t.Error("the job that removes the table's rows is done already")
 	}
-	open := connect(t, w.c, 1)
-	exec(t, open, "BEGIN")
-	exec(t, open, "INSERT INTO pair_a VALUES (5000, 1)")
-	exec(t, open, "SAVEPOINT a")
-	exec(t, open, "INSERT INTO pair_b VALUES (5000, 1)")
-	exec(t, open, "ROLLBACK TO a")
-	exec(t, open, "INSERT INTO pair_b SELECT 5000, count(*) FROM pair_a WHERE id = 5000") // which makes the gateway send the writes
-	time.Sleep(3 * time.Second)                                                           // the transaction has a record
+	open := simtest.Connect(t, w.c, 1)
+	simtest.Exec(t, open, "BEGIN")
+	simtest.Exec(t, open, "INSERT INTO pair_a VALUES (5000, 1)")
+	simtest.Exec(t, open, "SAVEPOINT a")
+	simtest.Exec(t, open, "INSERT INTO pair_b VALUES (5000, 1)")
+	simtest.Exec(t, open, "ROLLBACK TO a")
+	simtest.Exec(t, open, "INSERT INTO pair_b SELECT 5000, count(*) FROM pair_a WHERE id = 5000") // which makes the gateway send the writes
+	time.Sleep(3 * time.Second)                                                                   // the transaction has a record
 	stop := make(chan struct{})
 	var clients sync.WaitGroup
 	for client := range 6 {

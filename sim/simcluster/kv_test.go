@@ -3,9 +3,6 @@ package simcluster_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,25 +10,22 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/txn"
 )
-
-func userKey(i int) keys.Key {
-	return append(keys.IndexPrefix(uint32(20000), uint32(1)), []byte(fmt.Sprintf("k%04d", i))...)
-}
 
 // TestOneNode writes and reads through every layer of one node.
 func TestOneNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Log: logTo()})
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 1, Log: simtest.LogTo()})
 		db := c.Node(0).DB()
 		ctx := context.Background()
 		start := time.Now()
 		for i := range 20 {
 			err := db.Run(ctx, txn.TxnOptions{}, func(ctx context.Context, tx *txn.Txn) error {
 				var b txn.WriteBatch
-				b.Put(userKey(i), []byte("v"))
+				b.Put(simtest.UserKey(i), []byte("v"))
 				return tx.CommitBatch(ctx, &b)
 			})
 			if err != nil {
@@ -43,7 +37,7 @@ func TestOneNode(t *testing.T) {
 			if err == nil && len(rows) != 20 {
 				t.Errorf("read %d rows", len(rows))
 			}
-			v, err := tx.Get(ctx, userKey(3), kv.NoLock, kv.Block)
+			v, err := tx.Get(ctx, simtest.UserKey(3), kv.NoLock, kv.Block)
 			if string(v) != "v" {
 				t.Errorf("read %q", v)
 			}
@@ -56,26 +50,11 @@ func TestOneNode(t *testing.T) {
 	})
 }
 
-func logTo() io.Writer {
-	if os.Getenv("MERIDIAN_LOG") != "" {
-		return os.Stderr
-	}
-	return nil
-}
-
-func put(ctx context.Context, db *txn.DB, k keys.Key, v string) error {
-	return db.Run(ctx, txn.TxnOptions{}, func(ctx context.Context, tx *txn.Txn) error {
-		var b txn.WriteBatch
-		b.Put(k, []byte(v))
-		return tx.CommitBatch(ctx, &b)
-	})
-}
-
 // TestThreeNodes up-replicates, loses a node while writes go on, and gets it back.
 func TestThreeNodes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
 		ctx := context.Background()
 		start := time.Now()
 		for c.Node(0).Store().Gauges().Ranges != 2 || c.Node(1).Store().Gauges().Ranges != 2 || c.Node(2).Store().Gauges().Ranges != 2 {
@@ -87,7 +66,7 @@ func TestThreeNodes(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		t.Logf("replicated after %s", time.Since(start))
 		for i := range 10 {
-			if err := put(ctx, c.Node(i%3).DB(), userKey(i), "v"); err != nil {
+			if err := simtest.Put(ctx, c.Node(i%3).DB(), simtest.UserKey(i), "v"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -96,10 +75,10 @@ func TestThreeNodes(t *testing.T) {
 			c.Crash(victim, 0, false)
 			lost := time.Now()
 			limit, cancel := context.WithTimeout(ctx, 20*time.Second)
-			err := put(limit, gateway, userKey(100+victim), "w")
+			err := simtest.Put(limit, gateway, simtest.UserKey(100+victim), "w")
 			var unknown *kv.AmbiguousError
 			for errors.As(err, &unknown) {
-				err = put(limit, gateway, userKey(100+victim), "w")
+				err = simtest.Put(limit, gateway, simtest.UserKey(100+victim), "w")
 			}
 			if err != nil {
 				t.Fatalf("after the crash of node %d: %v", victim, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestLeasesMove gives the lease of a range from node to node, while it is written and while it sleeps. Raft's
@@ -16,13 +17,13 @@ import (
 func TestLeasesMove(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-		replicated(t, c, 3)
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
 		for i := range c.Len() {
 			c.Node(i).Store().PauseQueues(true) // no leases are moved to even out the load
 		}
 		ctx := context.Background()
-		key := userKey(1)
+		key := simtest.UserKey(1)
 		id := func() (leader, holder int) {
 			leader, holder = -1, -1
 			info, err := c.Node(0).Router().Range(ctx, key, true)
@@ -49,7 +50,7 @@ func TestLeasesMove(t *testing.T) {
 			start := time.Now()
 			limit, cancel := context.WithTimeout(ctx, 5*time.Second)
 			defer cancel()
-			if err := put(limit, c.Node(gateway).DB(), userKey(1000+writes), "v"); err != nil {
+			if err := simtest.Put(limit, c.Node(gateway).DB(), simtest.UserKey(1000+writes), "v"); err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
 			if d := time.Since(start); d > most {

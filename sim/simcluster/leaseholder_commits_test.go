@@ -14,6 +14,7 @@ import (
 	"meridian/keys"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestLeaseholderDiesWithCommits kills the leaseholder of a table while clients at another node write single rows. Their commits are of one phase, and leave no record; the
@@ -21,18 +22,18 @@ import (
 func TestLeaseholderDiesWithCommits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, Log: logTo()})
-		replicated(t, c, 3)
+		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
 		for i := range c.Len() {
 			c.Node(i).Store().PauseQueues(true)
 		}
-		conn := connect(t, c, 0)
-		exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL)")
+		conn := simtest.Connect(t, c, 0)
+		simtest.Exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL)")
 		const writers = 8
 		for w := range writers {
-			exec(t, conn, "INSERT INTO t VALUES ($1, 0)", w)
+			simtest.Exec(t, conn, "INSERT INTO t VALUES ($1, 0)", w)
 		}
-		key := tableKey(t, conn, "t")
+		key := simtest.TableKey(t, conn, "t")
 		ctx := context.Background()
 		give := func(k keys.Key, to int) {
 			t.Helper()
@@ -47,7 +48,7 @@ func TestLeaseholderDiesWithCommits(t *testing.T) {
 		var unknown, failed atomic.Int64
 		var acked [writers]int64
 		for w := range writers {
-			own := connect(t, c, 0)
+			own := simtest.Connect(t, c, 0)
 			wg.Go(func() {
 				for {
 					select {
@@ -84,7 +85,7 @@ func TestLeaseholderDiesWithCommits(t *testing.T) {
 		wg.Wait()
 		for w := range writers {
 			var v int64
-			if err := connect(t, c, 0).QueryRow(ctx, "SELECT v FROM t WHERE id = $1", w).Scan(&v); err != nil {
+			if err := simtest.Connect(t, c, 0).QueryRow(ctx, "SELECT v FROM t WHERE id = $1", w).Scan(&v); err != nil {
 				t.Fatal(err)
 			}
 			if v < acked[w] || v > acked[w]+unknown.Load() {

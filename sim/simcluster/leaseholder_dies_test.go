@@ -12,6 +12,7 @@ import (
 	"meridian/replica/lease"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestLeaseholderDies kills the leaseholder of a user range, or of the system's, or of both, and looks for how long nobody can write. By support (package support) that is
@@ -32,17 +33,17 @@ func TestLeaseholderDies(t *testing.T) {
 }
 
 func leaseholderDies(t *testing.T, regions *sim.Regions, rtt time.Duration, both bool) {
-	o := simcluster.Options{Log: logTo()}
+	o := simcluster.Options{Log: simtest.LogTo()}
 	if regions != nil {
 		o.Regions, o.NodesPerRegion = regions, 1
 	}
 	c := simcluster.Start(t, o)
-	replicated(t, c, 3)
+	simtest.Replicated(t, c, 3)
 	for i := range c.Len() {
 		c.Node(i).Store().PauseQueues(true)
 	}
 	ctx := context.Background()
-	key := userKey(1)
+	key := simtest.UserKey(1)
 	var pauses []time.Duration
 	for round := range 6 {
 		victim := 1 + round%2
@@ -72,7 +73,7 @@ func leaseholderDies(t *testing.T, regions *sim.Regions, rtt time.Duration, both
 		start := time.Now()
 		for {
 			limit, cancel := context.WithTimeout(ctx, 100*time.Millisecond+3*rtt)
-			err := put(limit, c.Node(0).DB(), key, "v")
+			err := simtest.Put(limit, c.Node(0).DB(), key, "v")
 			cancel()
 			if err == nil {
 				break

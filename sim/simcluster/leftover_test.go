@@ -12,6 +12,7 @@ import (
 	"meridian/kv"
 	"meridian/server"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/txn"
 )
 
@@ -88,43 +89,25 @@ func mergeSlowly(t *testing.T, c *simcluster.Cluster, i int, k keys.Key, f func(
 	}
 }
 
-// restWithin fails unless the cluster is whole in time.
-func restWithin(t *testing.T, c *simcluster.Cluster, limit time.Duration) {
-	t.Helper()
-	for end := time.Now().Add(limit); ; time.Sleep(500 * time.Millisecond) {
-		problems := whole(c)
-		if len(problems) == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			for _, p := range problems {
-				t.Error(p)
-			}
-			dumpRanges(t, c)
-			return
-		}
-	}
-}
-
 // TestSplitAgainMeanwhile: a node misses a merge and a split at the same key, and the left side's log is truncated. The
 // raft snapshot of the left side then ends where the absorbed range begins, which no replica there will absorb any
 // more; it must not be in the new right side's way.
 func TestSplitAgainMeanwhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-		replicated(t, c, 3)
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
 		ctx := context.Background()
 		for i := range 20 {
-			if err := put(ctx, c.Node(0).DB(), userKey(i), "old"); err != nil {
+			if err := simtest.Put(ctx, c.Node(0).DB(), simtest.UserKey(i), "old"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := admin(c, 0, &kv.AdminSplitRequest{Key: userKey(10), Keep: clock.Timestamp{Wall: 1}}); err != nil {
+		if err := simtest.Admin(c, 0, &kv.AdminSplitRequest{Key: simtest.UserKey(10), Keep: clock.Timestamp{Wall: 1}}); err != nil {
 			t.Fatal(err)
 		}
 		for _, k := range []int{0, 10} {
-			if err := c.TransferLease(ctx, userKey(k), 0); err != nil {
+			if err := c.TransferLease(ctx, simtest.UserKey(k), 0); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -132,21 +115,21 @@ func TestSplitAgainMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second)
-		mergeSlowly(t, c, 0, userKey(0), func() { c.Crash(2, 0, false) })
-		if err := admin(c, 0, &kv.AdminSplitRequest{Key: userKey(10), Keep: clock.Timestamp{Wall: 1}}); err != nil {
+		mergeSlowly(t, c, 0, simtest.UserKey(0), func() { c.Crash(2, 0, false) })
+		if err := simtest.Admin(c, 0, &kv.AdminSplitRequest{Key: simtest.UserKey(10), Keep: clock.Timestamp{Wall: 1}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(4 * time.Second) // n3 is not live any more
 		for range 80 {
 			for i := range 20 {
-				if err := put(ctx, c.Node(0).DB(), userKey(i), "new"); err != nil {
+				if err := simtest.Put(ctx, c.Node(0).DB(), simtest.UserKey(i), "new"); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
 		c.Boot(2)
 		c.WaitReady(2)
-		restWithin(t, c, 15*time.Second)
+		simtest.RestWithin(t, c, 15*time.Second)
 	})
 }
 
@@ -170,13 +153,13 @@ func TestMovedAwayMeanwhile(t *testing.T) {
 }
 
 func movedAway(t *testing.T, away time.Duration, holder int) {
-	c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 4})
-	replicated(t, c, 3)
+	c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), NodesPerRegion: 4})
+	simtest.Replicated(t, c, 3)
 	ctx := context.Background()
-	if err := put(ctx, c.Node(0).DB(), userKey(15), "old"); err != nil {
+	if err := simtest.Put(ctx, c.Node(0).DB(), simtest.UserKey(15), "old"); err != nil {
 		t.Fatal(err)
 	}
-	if err := admin(c, 0, &kv.AdminSplitRequest{Key: userKey(10), Keep: clock.Timestamp{Wall: 1}}); err != nil {
+	if err := simtest.Admin(c, 0, &kv.AdminSplitRequest{Key: simtest.UserKey(10), Keep: clock.Timestamp{Wall: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	move := func(nodes ...int) {
@@ -187,7 +170,7 @@ func movedAway(t *testing.T, away time.Duration, holder int) {
 			targets = append(targets, kv.ReplicaTarget{Node: n, Store: kv.StoreID(n)})
 		}
 		for _, k := range []int{0, 10} {
-			if err := admin(c, 0, &kv.AdminChangeReplicasRequest{Key: userKey(k), Targets: targets}); err != nil {
+			if err := simtest.Admin(c, 0, &kv.AdminChangeReplicasRequest{Key: simtest.UserKey(k), Targets: targets}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -197,7 +180,7 @@ func movedAway(t *testing.T, away time.Duration, holder int) {
 	}
 	move(0, 1, 2)
 	for k, to := range map[int]int{0: 0, 10: holder} {
-		if err := c.TransferLease(ctx, userKey(k), to); err != nil {
+		if err := c.TransferLease(ctx, simtest.UserKey(k), to); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -205,7 +188,7 @@ func movedAway(t *testing.T, away time.Duration, holder int) {
 		t.Fatal(err)
 	}
 	time.Sleep(3 * time.Second)
-	mergeSlowly(t, c, 0, userKey(0), func() {
+	mergeSlowly(t, c, 0, simtest.UserKey(0), func() {
 		time.Sleep(2 * time.Second) // the right side falls asleep
 		c.Network.Isolate("n3")
 	})
@@ -218,5 +201,5 @@ func movedAway(t *testing.T, away time.Duration, holder int) {
 	for i := range c.Len() {
 		c.Node(i).Store().PauseQueues(false)
 	}
-	restWithin(t, c, 15*time.Second)
+	simtest.RestWithin(t, c, 15*time.Second)
 }

@@ -16,6 +16,7 @@ import (
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // These are limits on the wide-area round trips of each operation, from a gateway in the leaseholder's region, five
@@ -36,12 +37,12 @@ var homes = []int{0, 3, 4, 5, 6}
 func startFiveRegions(t *testing.T) *fiveRegions {
 	t.Helper()
 	c := simcluster.Start(t, simcluster.Options{
-		Regions: sim.FiveRegions(), Nodes: []int{3, 1, 1, 1, 1}, LocalRTT: 50 * time.Microsecond, Log: logTo()})
-	conn := connect(t, c, 0)
+		Regions: sim.FiveRegions(), Nodes: []int{3, 1, 1, 1, 1}, LocalRTT: 50 * time.Microsecond, Log: simtest.LogTo()})
+	conn := simtest.Connect(t, c, 0)
 	for _, name := range []string{"meta", "liveness", "system"} {
-		exec(t, conn, "ALTER RANGE "+name+" CONFIGURE ZONE USING num_replicas = 3") // as all others, for place
+		simtest.Exec(t, conn, "ALTER RANGE "+name+" CONFIGURE ZONE USING num_replicas = 3") // as all others, for place
 	}
-	replicated(t, c, 3)
+	simtest.Replicated(t, c, 3)
 	for i := range c.Len() {
 		c.Node(i).Store().PauseQueues(true)
 	}
@@ -89,7 +90,7 @@ func (f *fiveRegions) place(nodes ...int) time.Duration {
 		change(targets)
 	}
 	time.Sleep(2 * time.Second)
-	f.conn = connect(f.T, f.c, nodes[0])
+	f.conn = simtest.Connect(f.T, f.c, nodes[0])
 	return away[len(nodes)/2-1]
 }
 
@@ -119,7 +120,7 @@ func (f *fiveRegions) schema() {
 		"ALTER INDEX child@child_p_idx SPLIT AT VALUES (0)",
 		"ALTER INDEX child@child_q_idx SPLIT AT VALUES ('')",
 	} {
-		exec(f.T, f.conn, sql)
+		simtest.Exec(f.T, f.conn, sql)
 	}
 	for _, n := range secondaries {
 		for _, kind := range []string{"one", "own"} {
@@ -128,10 +129,10 @@ func (f *fiveRegions) schema() {
 			for i := 1; i <= n; i++ {
 				columns += fmt.Sprintf(", c%d int, INDEX (c%d)", i, i)
 			}
-			exec(f.T, f.conn, "CREATE TABLE "+name+" (id int PRIMARY KEY, v int"+columns+")")
-			exec(f.T, f.conn, "ALTER TABLE "+name+" SPLIT AT VALUES (0)")
+			simtest.Exec(f.T, f.conn, "CREATE TABLE "+name+" (id int PRIMARY KEY, v int"+columns+")")
+			simtest.Exec(f.T, f.conn, "ALTER TABLE "+name+" SPLIT AT VALUES (0)")
 			for i := 1; i <= n && kind == "own"; i++ {
-				exec(f.T, f.conn, fmt.Sprintf("ALTER INDEX %s@%s_c%d_idx SPLIT AT VALUES (0)", name, name, i))
+				simtest.Exec(f.T, f.conn, fmt.Sprintf("ALTER INDEX %s@%s_c%d_idx SPLIT AT VALUES (0)", name, name, i))
 			}
 		}
 	}
@@ -244,7 +245,7 @@ func (f *fiveRegions) check(where string, quorum time.Duration, few bool) {
 			}
 			about := fmt.Sprintf("%d secondary indexes in %s", n, map[string]string{"one": "one range", "own": "ranges of their own"}[kind])
 			cost("insert, "+about, quorum, "INSERT INTO "+name+" VALUES ($1, $1"+values+")")
-			exec(f.T, f.conn, "UPSERT INTO "+name+" (id) VALUES (1)")
+			simtest.Exec(f.T, f.conn, "UPSERT INTO "+name+" (id) VALUES (1)")
 			time.Sleep(2 * quorum)
 			cost("update, "+about, quorum, "UPDATE "+name+" SET "+sets+" WHERE id = 1")
 		}
@@ -256,11 +257,11 @@ func (f *fiveRegions) stale(list ...string) {
 	f.Helper()
 	time.Sleep(10 * time.Second)
 	for _, i := range homes {
-		conn := connect(f.T, f.c, i)
+		conn := simtest.Connect(f.T, f.c, i)
 		for _, sql := range list {
-			exec(f.T, conn, sql)
+			simtest.Exec(f.T, conn, sql)
 			start := time.Now()
-			exec(f.T, conn, sql)
+			simtest.Exec(f.T, conn, sql)
 			if got := time.Since(start); got > 3*time.Millisecond {
 				f.Errorf("from %s: %s took %v", f.c.Machines[i].Region, sql, got)
 			}
@@ -297,30 +298,30 @@ func TestLargeTransaction(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const buffer, statements, rows = 16 << 10, 24, 100 // 24 times some 30 kB
-		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, LocalRTT: 50 * time.Microsecond, Log: logTo(),
+		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, LocalRTT: 50 * time.Microsecond, Log: simtest.LogTo(),
 			Configure: func(_ int, o *server.Options) { o.TxnBufferBytes = buffer }})
-		replicated(t, c, 3)
+		simtest.Replicated(t, c, 3)
 		for i := range c.Len() {
 			c.Node(i).Store().PauseQueues(true)
 		}
-		conn := connect(t, c, 0)
-		exec(t, conn, "CREATE TABLE big (id int PRIMARY KEY, v text, n int, INDEX (n))")
-		exec(t, conn, "ALTER TABLE big SPLIT AT VALUES (0), (1000)")
-		exec(t, conn, "ALTER INDEX big@big_n_idx SPLIT AT VALUES (0)")
+		conn := simtest.Connect(t, c, 0)
+		simtest.Exec(t, conn, "CREATE TABLE big (id int PRIMARY KEY, v text, n int, INDEX (n))")
+		simtest.Exec(t, conn, "ALTER TABLE big SPLIT AT VALUES (0), (1000)")
+		simtest.Exec(t, conn, "ALTER INDEX big@big_n_idx SPLIT AT VALUES (0)")
 		time.Sleep(time.Second)
 		if err := c.TransferLeases(context.Background(), 0); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		exec(t, conn, "SELECT count(*) FROM big")
+		simtest.Exec(t, conn, "SELECT count(*) FROM big")
 		const quorum = 63 * time.Millisecond
 		start := time.Now()
-		exec(t, conn, "BEGIN")
+		simtest.Exec(t, conn, "BEGIN")
 		for i := range statements {
-			exec(t, conn, fmt.Sprintf("INSERT INTO big SELECT g, repeat('x', 200), -g FROM generate_series(%d, %d) g", i*rows, (i+1)*rows-1))
+			simtest.Exec(t, conn, fmt.Sprintf("INSERT INTO big SELECT g, repeat('x', 200), -g FROM generate_series(%d, %d) g", i*rows, (i+1)*rows-1))
 		}
 		filled := time.Since(start)
-		exec(t, conn, "COMMIT")
+		simtest.Exec(t, conn, "COMMIT")
 		whole := time.Since(start)
 		t.Logf("%d statements took %v, with the commit %v", statements, filled, whole)
 		// Each statement flushes once, eight batches are in flight, the commit waits for the last of them and then takes a
@@ -330,7 +331,7 @@ func TestLargeTransaction(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		var n, m int
-		far := connect(t, c, 2)
+		far := simtest.Connect(t, c, 2)
 		if err := far.QueryRow(context.Background(), "SELECT count(*), (SELECT count(*) FROM big@big_n_idx WHERE n <= 0) FROM big").Scan(&n, &m); err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestLocksOfRowsElsewhere: a read that locks a row of another region returns when that region has answered, and locks the row and nothing else: others can insert a key
@@ -21,17 +23,17 @@ import (
 func TestLocksOfRowsElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		c := threeContinents(t)
-		exec(t, connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
-		conn, other := connectTo(t, c, 0, "movr"), connectTo(t, c, 3, "movr")
-		exec(t, conn, `CREATE TABLE users (id int PRIMARY KEY, email int UNIQUE, n int DEFAULT 0) LOCALITY REGIONAL BY ROW`)
-		exec(t, conn, `INSERT INTO users (id, email, crdb_region) VALUES (1, 1, 'us-east1'), (2, 2, 'us-west1'), (3, 3, 'europe-west1')`)
-		exec(t, other, "SET lock_timeout = '2s'")
-		homed(t, c, conn, "users", 3, 2)
+		c := simtest.ThreeContinents(t)
+		simtest.Exec(t, simtest.Connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		conn, other := simtest.ConnectTo(t, c, 0, "movr"), simtest.ConnectTo(t, c, 3, "movr")
+		simtest.Exec(t, conn, `CREATE TABLE users (id int PRIMARY KEY, email int UNIQUE, n int DEFAULT 0) LOCALITY REGIONAL BY ROW`)
+		simtest.Exec(t, conn, `INSERT INTO users (id, email, crdb_region) VALUES (1, 1, 'us-east1'), (2, 2, 'us-west1'), (3, 3, 'europe-west1')`)
+		simtest.Exec(t, other, "SET lock_timeout = '2s'")
+		simtest.Homed(t, c, conn, "users", 3, 2)
 		time.Sleep(10 * time.Second)
 		for _, level := range []string{"serializable", "repeatable read", "read committed"} {
 			for _, conn := range []*pgx.Conn{conn, other} {
-				exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
+				simtest.Exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
 			}
 			for _, x := range []struct {
 				sql         string
@@ -65,8 +67,8 @@ func TestLocksOfRowsElsewhere(t *testing.T) {
 					}
 					for _, r := range []string{"us-east1", "us-west1", "europe-west1"} { // nothing keeps others from a key that was not found
 						begun := time.Now()
-						exec(t, other, fmt.Sprintf("INSERT INTO users (id, email, crdb_region) VALUES (99, 99, '%s')", r))
-						exec(t, other, "DELETE FROM users WHERE id = 99")
+						simtest.Exec(t, other, fmt.Sprintf("INSERT INTO users (id, email, crdb_region) VALUES (99, 99, '%s')", r))
+						simtest.Exec(t, other, "DELETE FROM users WHERE id = 99")
 						if took := time.Since(begun); took > time.Second {
 							t.Errorf("%s at %s: an insert in %s took %v", x.sql, level, r, took)
 						}
@@ -90,12 +92,12 @@ func TestLocksOfMovingRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
-		c := threeContinents(t)
-		exec(t, connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
-		admin := connectTo(t, c, 0, "movr")
-		exec(t, admin, `CREATE TABLE users (id int PRIMARY KEY, email int UNIQUE, n int NOT NULL DEFAULT 0) LOCALITY REGIONAL BY ROW`)
-		exec(t, admin, `INSERT INTO users (id, email) SELECT g, g + 100 FROM generate_series(0, 2) g`)
-		homed(t, c, admin, "users", 3, 2)
+		c := simtest.ThreeContinents(t)
+		simtest.Exec(t, simtest.Connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		admin := simtest.ConnectTo(t, c, 0, "movr")
+		simtest.Exec(t, admin, `CREATE TABLE users (id int PRIMARY KEY, email int UNIQUE, n int NOT NULL DEFAULT 0) LOCALITY REGIONAL BY ROW`)
+		simtest.Exec(t, admin, `INSERT INTO users (id, email) SELECT g, g + 100 FROM generate_series(0, 2) g`)
+		simtest.Homed(t, c, admin, "users", 3, 2)
 		regions := []string{"us-east1", "us-west1", "europe-west1"}
 		var done, moves atomic.Int64
 		var clients sync.WaitGroup
@@ -109,7 +111,7 @@ func TestLocksOfMovingRows(t *testing.T) {
 					return
 				}
 				defer conn.Close(ctx)
-				exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
+				simtest.Exec(t, conn, "SET default_transaction_isolation TO '"+level+"'")
 				for range 15 {
 					id := rng.IntN(3)
 					if i%3 == 0 {

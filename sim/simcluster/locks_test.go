@@ -2,7 +2,6 @@ package simcluster_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,47 +9,27 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
-
-// tableKey is the beginning of a table's first index.
-func tableKey(t *testing.T, conn *pgx.Conn, table string) keys.Key {
-	t.Helper()
-	var id uint32
-	if err := conn.QueryRow(context.Background(), "SELECT oid::int8 FROM pg_class WHERE relname = $1", table).Scan(&id); err != nil {
-		t.Fatal(err)
-	}
-	return keys.IndexPrefix(id, uint32(1))
-}
-
-func code(err error) string {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
-		return pg.Code
-	}
-	return fmt.Sprint(err)
-}
 
 // TestLocksSurviveTransfers: a row that SELECT FOR UPDATE locked stays locked when the lease moves, when the range
 // splits, and when it merges. The transactions that wait get the lock in the order in which they began to wait.
 func TestLocksSurviveTransfers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-		replicated(t, c, 3)
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
 		for i := range c.Len() {
 			c.Node(i).Store().PauseQueues(true)
 		}
 		ctx := context.Background()
-		one, two := connect(t, c, 0), connect(t, c, 1)
-		exec(t, one, "CREATE TABLE l (id int PRIMARY KEY, v int)")
-		exec(t, one, "INSERT INTO l SELECT i, 0 FROM generate_series(1, 10) AS g(i)")
-		at := tableKey(t, one, "l")
+		one, two := simtest.Connect(t, c, 0), simtest.Connect(t, c, 1)
+		simtest.Exec(t, one, "CREATE TABLE l (id int PRIMARY KEY, v int)")
+		simtest.Exec(t, one, "INSERT INTO l SELECT i, 0 FROM generate_series(1, 10) AS g(i)")
+		at := simtest.TableKey(t, one, "l")
 		move := func(k keys.Key, i int) {
 			t.Helper()
 			if err := c.TransferLease(ctx, k, i); err != nil {
@@ -66,7 +45,7 @@ func TestLocksSurviveTransfers(t *testing.T) {
 				if slices.Contains(ids, id) {
 					want = "55P03"
 				}
-				if got := code(err); got != want {
+				if got := simtest.Code(err); got != want {
 					t.Errorf("%s: row %d: %s, want %s", what, id, got, want)
 				}
 			}
@@ -82,17 +61,17 @@ func TestLocksSurviveTransfers(t *testing.T) {
 				t.Errorf("%s: SKIP LOCKED finds %d rows, %v", what, free, rows.Err())
 			}
 		}
-		exec(t, one, "BEGIN")
-		exec(t, one, "SELECT * FROM l WHERE id IN (3, 7) FOR UPDATE")
+		simtest.Exec(t, one, "BEGIN")
+		simtest.Exec(t, one, "SELECT * FROM l WHERE id IN (3, 7) FOR UPDATE")
 		locked("before", 3, 7)
 		for i := range 4 {
 			move(at, (i+1)%3)
 			locked(fmt.Sprint("after transfer ", i+1), 3, 7)
 		}
-		exec(t, two, "ALTER TABLE l SPLIT AT VALUES (5)")
+		simtest.Exec(t, two, "ALTER TABLE l SPLIT AT VALUES (5)")
 		locked("after the split", 3, 7)
 		var split keys.Key
-		for _, k := range mustRanges(t, c) {
+		for _, k := range simtest.MustRanges(t, c) {
 			if at.Less(k.Start) && (split == nil || k.Start.Less(split)) {
 				split = k.Start
 			}
@@ -101,7 +80,7 @@ func TestLocksSurviveTransfers(t *testing.T) {
 		move(at, 1)
 		locked("after both moved", 3, 7)
 		move(split, 1)
-		if err := admin(c, 0, &kv.AdminMergeRequest{Key: at}); err != nil {
+		if err := simtest.Admin(c, 0, &kv.AdminMergeRequest{Key: at}); err != nil {
 			t.Fatal(err)
 		}
 		locked("after the merge", 3, 7)
@@ -110,14 +89,14 @@ func TestLocksSurviveTransfers(t *testing.T) {
 		// Otherwise they would queue in the order in which they learn of it.
 		for round, gateways := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 0, 2}, {0, 2, 1}} {
 			if round > 0 {
-				exec(t, one, "BEGIN")
-				exec(t, one, "SELECT * FROM l WHERE id = 3 FOR UPDATE")
+				simtest.Exec(t, one, "BEGIN")
+				simtest.Exec(t, one, "SELECT * FROM l WHERE id = 3 FOR UPDATE")
 			}
 			var mu sync.Mutex
 			var order []int
 			var wg sync.WaitGroup
 			for _, gateway := range gateways {
-				conn := connect(t, c, gateway)
+				conn := simtest.Connect(t, c, gateway)
 				wg.Go(func() {
 					if _, err := conn.Exec(ctx, "BEGIN"); err != nil {
 						t.Error(err)
@@ -137,8 +116,8 @@ func TestLocksSurviveTransfers(t *testing.T) {
 			}
 			move(at, (round+2)%3)
 			time.Sleep(100 * time.Millisecond)
-			exec(t, one, "UPDATE l SET v = 1 WHERE id = 3")
-			exec(t, one, "COMMIT")
+			simtest.Exec(t, one, "UPDATE l SET v = 1 WHERE id = 3")
+			simtest.Exec(t, one, "COMMIT")
 			wg.Wait()
 			if !slices.Equal(order, gateways) {
 				t.Errorf("the waiters at %v got the lock in the order %v", gateways, order)
@@ -146,14 +125,4 @@ func TestLocksSurviveTransfers(t *testing.T) {
 		}
 		locked("in the end")
 	})
-}
-
-func mustRanges(t *testing.T, c *simcluster.Cluster) []kv.RangeDescriptor {
-	t.Helper()
-	time.Sleep(200 * time.Millisecond) // the index learns in the background
-	ranges, err := c.Ranges(context.Background(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ranges
 }

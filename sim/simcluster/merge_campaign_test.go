@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,6 +19,7 @@ import (
 	"meridian/probe"
 	"meridian/replica"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/txn"
 )
 
@@ -53,7 +52,7 @@ func mergeRandomly(ctx context.Context, c *simcluster.Cluster, i int, dice *rand
 // wrong, no node stops by itself, and in the end the ranges are whole.
 func TestMergeCampaign(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seedsAsked(t, 1, 2) {
+	for _, seed := range simtest.Seeds(t, 1, 2) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { mergeCampaign(t, uint64(seed)) })
 		})
@@ -63,7 +62,7 @@ func TestMergeCampaign(t *testing.T) {
 func mergeCampaign(t *testing.T, seed uint64) {
 	const accounts, each, lasts = 24, 100, 20 * time.Second
 	probes := &probe.Set{}
-	o := simcluster.Options{Log: logTo(), Seed: seed, NodesPerRegion: 3 + int(seed%2), Probes: probes, SplitsLast: 100 * time.Millisecond}
+	o := simcluster.Options{Log: simtest.LogTo(), Seed: seed, NodesPerRegion: 3 + int(seed%2), Probes: probes, SplitsLast: 100 * time.Millisecond}
 	two := newBinaries(seed, &o)
 	c := simcluster.Start(t, o)
 	problem := func(format string, args ...any) {
@@ -71,19 +70,19 @@ func mergeCampaign(t *testing.T, seed uint64) {
 		t.Errorf("seed %d: "+format, append([]any{seed}, args...)...)
 	}
 	two.attach(c, problem, tell)
-	replicated(t, c, 3)
+	simtest.Replicated(t, c, 3)
 	ctx := context.Background()
 	num := func(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
 	if err := c.Node(0).DB().Run(ctx, txn.TxnOptions{}, func(ctx context.Context, tx *txn.Txn) error {
 		var b txn.WriteBatch
 		for i := range accounts {
-			b.Put(userKey(i), num(each))
+			b.Put(simtest.UserKey(i), num(each))
 		}
 		return tx.CommitBatch(ctx, &b)
 	}); err != nil {
 		t.Fatal(err)
 	}
-	span := keys.Span{Start: userKey(0), End: userKey(accounts)}
+	span := keys.Span{Start: simtest.UserKey(0), End: simtest.UserKey(accounts)}
 	var wg sync.WaitGroup
 	var moved, failed, checks, splits, merges, refused, leases, crashes atomic.Int64
 	stop := make(chan struct{})
@@ -147,11 +146,11 @@ func mergeCampaign(t *testing.T, seed uint64) {
 			limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 			defer cancel()
 			err := db.Run(limited, txn.TxnOptions{}, func(ctx context.Context, tx *txn.Txn) error {
-				va, err := tx.Get(ctx, userKey(a), lock, kv.Block)
+				va, err := tx.Get(ctx, simtest.UserKey(a), lock, kv.Block)
 				if err != nil {
 					return err
 				}
-				vb, err := tx.Get(ctx, userKey(b), kv.NoLock, kv.Block)
+				vb, err := tx.Get(ctx, simtest.UserKey(b), kv.NoLock, kv.Block)
 				if err != nil {
 					return err
 				}
@@ -161,8 +160,8 @@ func mergeCampaign(t *testing.T, seed uint64) {
 				}
 				n := dice.Int64N(10)
 				var wb txn.WriteBatch
-				wb.Put(userKey(a), num(int64(binary.BigEndian.Uint64(va))-n))
-				wb.Put(userKey(b), num(int64(binary.BigEndian.Uint64(vb))+n))
+				wb.Put(simtest.UserKey(a), num(int64(binary.BigEndian.Uint64(va))-n))
+				wb.Put(simtest.UserKey(b), num(int64(binary.BigEndian.Uint64(vb))+n))
 				return tx.CommitBatch(ctx, &wb)
 			})
 			if err != nil {
@@ -189,7 +188,7 @@ func mergeCampaign(t *testing.T, seed uint64) {
 			}
 			limited, cancel := context.WithTimeout(ctx, 4*time.Second)
 			defer cancel()
-			k := userKey(dice.IntN(accounts))
+			k := simtest.UserKey(dice.IntN(accounts))
 			send := func(q kv.Request) error {
 				_, err := n.Router().Send(limited, &kv.Batch{Requests: []kv.Request{q}})
 				return err
@@ -234,7 +233,7 @@ func mergeCampaign(t *testing.T, seed uint64) {
 		time.Sleep(500 * time.Millisecond)
 		turn <- struct{}{}
 		defer func() { <-turn }()
-		if err := compareSome(c, dice); err != nil {
+		if err := simtest.CompareSome(c, dice); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
 		}
 		n := c.Node(dice.IntN(c.Len()))
@@ -266,7 +265,7 @@ func mergeCampaign(t *testing.T, seed uint64) {
 			for k := dice.IntN(accounts / 2); k < accounts; k += 1 + dice.IntN(2) {
 				if n := c.Node((i + 1) % c.Len()); n != nil && n.Store() != nil {
 					_, _ = n.Router().Send(limited, &kv.Batch{Requests: []kv.Request{
-						&kv.AdminSplitRequest{Key: userKey(k), Keep: clock.Timestamp{Wall: 1}}}})
+						&kv.AdminSplitRequest{Key: simtest.UserKey(k), Keep: clock.Timestamp{Wall: 1}}}})
 				}
 			}
 			cancel()
@@ -303,7 +302,7 @@ func mergeCampaign(t *testing.T, seed uint64) {
 				go func() {
 					defer close(done)
 					time.Sleep(5 * time.Second)
-					dumpRanges(t, c)
+					simtest.DumpRanges(t, c)
 				}()
 			} else {
 				close(done)
@@ -322,7 +321,7 @@ func mergeCampaign(t *testing.T, seed uint64) {
 	for try := 0; merges.Load() == 0; try++ {
 		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 		_, _ = c.Node(0).Router().Send(limited, &kv.Batch{Requests: []kv.Request{
-			&kv.AdminSplitRequest{Key: userKey(dice.IntN(accounts)), Keep: clock.Timestamp{Wall: 1}}}})
+			&kv.AdminSplitRequest{Key: simtest.UserKey(dice.IntN(accounts)), Keep: clock.Timestamp{Wall: 1}}}})
 		err := mergeRandomly(limited, c, 0, dice)
 		cancel()
 		if err == nil {
@@ -335,8 +334,8 @@ func mergeCampaign(t *testing.T, seed uint64) {
 	two.rest(false)
 	two.complete()
 	upgraded()
-	if rest(t, c); t.Failed() {
-		dumpRanges(t, c)
+	if simtest.Rest(t, c); t.Failed() {
+		simtest.DumpRanges(t, c)
 	}
 	var replaced int64
 	for i := range c.Len() {
@@ -347,28 +346,4 @@ func mergeCampaign(t *testing.T, seed uint64) {
 	}
 	t.Logf("%d transfers (%d failed), %d totals, %d splits, %d merges (%d refused), %d leases, %d crashes; since then %d replicas were replaced by raft snapshots; %s",
 		moved.Load(), failed.Load(), checks.Load(), splits.Load(), merges.Load(), refused.Load(), leases.Load(), crashes.Load(), replaced, two.summary())
-}
-
-// dumpRanges adds to the file that MERIDIAN_DUMP names each node's state of its ranges, twice, and the stacks of all
-// goroutines.
-func dumpRanges(t *testing.T, c *simcluster.Cluster) {
-	f, err := os.OpenFile(os.Getenv("MERIDIAN_DUMP"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	for range 2 { // what stands still shows
-		fmt.Fprintf(f, "%s at %s\n", t.Name(), time.Now())
-		for i := range c.Len() {
-			if n := c.Node(i); n != nil && n.Store() != nil {
-				fmt.Fprintf(f, "n%d\n", i+1)
-				n.Store().Describe(f)
-				for _, r := range n.Router().Cached() {
-					fmt.Fprintf(f, "  in the gateway's cache: %v, served by %v\n", &r.Desc, r.Leaseholder)
-				}
-			}
-		}
-		time.Sleep(time.Second)
-	}
-	_ = pprof.Lookup("goroutine").WriteTo(f, 2)
 }

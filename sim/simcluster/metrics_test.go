@@ -15,6 +15,7 @@ import (
 
 	"meridian/server"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestMetricsAreThere: a node has every metric that the documentation names.
@@ -47,10 +48,10 @@ func TestMetricsAreThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{TimeMasters: 3, Log: logTo(), Configure: func(i int, o *server.Options) {
+		c := simcluster.Start(t, simcluster.Options{TimeMasters: 3, Log: simtest.LogTo(), Configure: func(i int, o *server.Options) {
 			o.HTTPAddr = strings.TrimSuffix(o.ListenAddr, ":1") + ":8080"
 		}})
-		replicated(t, c, 3)
+		simtest.Replicated(t, c, 3)
 		tr := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
 			return c.Network.Node("monitor", c.Machines[0].Region).Dial(ctx, addr)
 		}}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestMissingGlobalParent: an INSERT whose parent in a GLOBAL table is missing fails as soon as one with a parent succeeds, in each region.
@@ -15,15 +17,15 @@ func TestMissingGlobalParent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := fiveGlobal(t, reported, nil)
-		home := connectTo(t, c, 0, "movr")
-		exec(t, home, `CREATE TABLE g (id int PRIMARY KEY, v int) LOCALITY GLOBAL`)
-		exec(t, home, `CREATE TABLE kid (id int PRIMARY KEY, g int REFERENCES g (id)) LOCALITY REGIONAL BY ROW`)
-		exec(t, home, `CREATE TABLE toy (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), g int REFERENCES g (id)) LOCALITY REGIONAL BY ROW`)
-		exec(t, home, `INSERT INTO g SELECT i, 0 FROM generate_series(0, 99) i`)
-		settle(t, c, home, "g", globalPlace)
+		home := simtest.ConnectTo(t, c, 0, "movr")
+		simtest.Exec(t, home, `CREATE TABLE g (id int PRIMARY KEY, v int) LOCALITY GLOBAL`)
+		simtest.Exec(t, home, `CREATE TABLE kid (id int PRIMARY KEY, g int REFERENCES g (id)) LOCALITY REGIONAL BY ROW`)
+		simtest.Exec(t, home, `CREATE TABLE toy (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), g int REFERENCES g (id)) LOCALITY REGIONAL BY ROW`)
+		simtest.Exec(t, home, `INSERT INTO g SELECT i, 0 FROM generate_series(0, 99) i`)
+		simtest.Settle(t, c, home, "g", globalPlace)
 		time.Sleep(40 * time.Second)
 		for i := range c.Len() {
-			conn := connectTo(t, c, i, "movr")
+			conn := simtest.ConnectTo(t, c, i, "movr")
 			id := 1000 * (i + 1)
 			insert := func(g int) (time.Duration, string) {
 				id++

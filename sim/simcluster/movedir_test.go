@@ -22,6 +22,7 @@ import (
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/version"
 )
 
@@ -92,36 +93,36 @@ const photoBytes = 10_000
 func TestMovedir(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := threeContinents(t)
-		root := connect(t, c, 0)
-		exec(t, root, `CREATE PLACEMENT 'us, 3 replicas' WITH (num_replicas = 3, constraints = '[+region=us-east1]')`)
-		exec(t, root, `CREATE PLACEMENT 'eu, 3 replicas' WITH (num_replicas = 3, constraints = '[+region=europe-west1]')`)
-		exec(t, root, `CREATE DATABASE d`)
-		exec(t, root, `ALTER DATABASE d SET PLACEMENT 'us, 3 replicas'`)
-		conn := connectTo(t, c, 0, "d")
-		exec(t, conn, `CREATE TABLE photos (owner int, n int, seen int NOT NULL, body text, PRIMARY KEY (owner, n))`)
+		c := simtest.ThreeContinents(t)
+		root := simtest.Connect(t, c, 0)
+		simtest.Exec(t, root, `CREATE PLACEMENT 'us, 3 replicas' WITH (num_replicas = 3, constraints = '[+region=us-east1]')`)
+		simtest.Exec(t, root, `CREATE PLACEMENT 'eu, 3 replicas' WITH (num_replicas = 3, constraints = '[+region=europe-west1]')`)
+		simtest.Exec(t, root, `CREATE DATABASE d`)
+		simtest.Exec(t, root, `ALTER DATABASE d SET PLACEMENT 'us, 3 replicas'`)
+		conn := simtest.ConnectTo(t, c, 0, "d")
+		simtest.Exec(t, conn, `CREATE TABLE photos (owner int, n int, seen int NOT NULL, body text, PRIMARY KEY (owner, n))`)
 		const rows = 500
 		for owner := range 3 {
 			for i := 0; i < rows; i += 50 {
 				if owner != 1 && i > 0 {
 					break // the neighbours are small
 				}
-				exec(t, conn, `INSERT INTO photos SELECT $1, i, 0, repeat('x', $2) FROM generate_series($3::int, $4::int) i`, owner, photoBytes, i, i+49)
+				simtest.Exec(t, conn, `INSERT INTO photos SELECT $1, i, 0, repeat('x', $2) FROM generate_series($3::int, $4::int) i`, owner, photoBytes, i, i+49)
 			}
 		}
-		settle(t, c, conn, "photos", "3 us-east1; lease us-east1")
+		simtest.Settle(t, c, conn, "photos", "3 us-east1; lease us-east1")
 
 		var stop atomic.Bool
 		var wg sync.WaitGroup
 		clients := []*visitor{{who: "near", dir: "1"}, {who: "far", dir: "1"}, {who: "neighbour", dir: "0"}, {who: "next", dir: "2"}}
 		for i, node := range []int{1, 6, 2, 2} {
-			conn := connectTo(t, c, node, "d")
+			conn := simtest.ConnectTo(t, c, node, "d")
 			wg.Go(func() { clients[i].run(conn, &stop) })
 		}
 		time.Sleep(5 * time.Second)
 		move := func(placement, region string) (from, to time.Time) {
 			from = time.Now()
-			exec(t, conn, fmt.Sprintf(`ALTER TABLE photos SET PLACEMENT '%s' FOR VALUES (1)`, placement))
+			simtest.Exec(t, conn, fmt.Sprintf(`ALTER TABLE photos SET PLACEMENT '%s' FOR VALUES (1)`, placement))
 			took := time.Since(from)
 			var seen []string
 			for d := (directory{}); ; time.Sleep(100 * time.Millisecond) {
@@ -190,21 +191,21 @@ func TestMovedir(t *testing.T) {
 func TestMovedirNeighbours(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := threeContinents(t)
-		root := connect(t, c, 0)
-		exec(t, root, `CREATE PLACEMENT us WITH (num_replicas = 3, constraints = '[+region=us-east1]')`)
-		exec(t, root, `CREATE PLACEMENT eu WITH (num_replicas = 3, constraints = '[+region=europe-west1]')`)
-		exec(t, root, `CREATE TABLE users (id int PRIMARY KEY, v int)`)
-		exec(t, root, `INSERT INTO users SELECT i, i FROM generate_series(1, 9) i`)
-		exec(t, root, `ALTER TABLE users SET PLACEMENT us`)
-		settle(t, c, root, "users", "3 us-east1; lease us-east1")
-		exec(t, root, `ALTER TABLE users SET PLACEMENT eu FOR VALUES (5)`)
+		c := simtest.ThreeContinents(t)
+		root := simtest.Connect(t, c, 0)
+		simtest.Exec(t, root, `CREATE PLACEMENT us WITH (num_replicas = 3, constraints = '[+region=us-east1]')`)
+		simtest.Exec(t, root, `CREATE PLACEMENT eu WITH (num_replicas = 3, constraints = '[+region=europe-west1]')`)
+		simtest.Exec(t, root, `CREATE TABLE users (id int PRIMARY KEY, v int)`)
+		simtest.Exec(t, root, `INSERT INTO users SELECT i, i FROM generate_series(1, 9) i`)
+		simtest.Exec(t, root, `ALTER TABLE users SET PLACEMENT us`)
+		simtest.Settle(t, c, root, "users", "3 us-east1; lease us-east1")
+		simtest.Exec(t, root, `ALTER TABLE users SET PLACEMENT eu FOR VALUES (5)`)
 		home, away := "3 us-east1; lease us-east1", "3 europe-west1; lease europe-west1"
-		settle(t, c, root, "users", strings.Join([]string{home, away, home}, "\n"))
+		simtest.Settle(t, c, root, "users", strings.Join([]string{home, away, home}, "\n"))
 		if d := directoryOf(t, root, "users", "(5)"); d.state != "settled" {
 			t.Errorf("%+v", d)
 		}
-		exec(t, root, `ALTER TABLE users SET PLACEMENT us FOR VALUES (5)`)
+		simtest.Exec(t, root, `ALTER TABLE users SET PLACEMENT us FOR VALUES (5)`)
 		// The ranges are merged some time later.
 		all := func(want string) {
 			t.Helper()
@@ -224,14 +225,14 @@ func TestMovedirNeighbours(t *testing.T) {
 		c.Crash(7, 0, false)
 		c.Crash(8, 0, false)
 		time.Sleep(15 * time.Second)
-		exec(t, root, `ALTER TABLE users SET PLACEMENT eu FOR VALUES (5)`)
+		simtest.Exec(t, root, `ALTER TABLE users SET PLACEMENT eu FOR VALUES (5)`)
 		time.Sleep(20 * time.Second)
 		d := directoryOf(t, root, "users", "(5)")
 		if d.state != "stuck" || d.reason == nil || *d.reason != "3 replicas wanted for constraint +region=europe-west1, which is satisfied by 1 node" {
 			t.Errorf("%+v", d)
 		}
-		exec(t, root, `UPDATE users SET v = 0 WHERE id = 5`)
-		exec(t, root, `ALTER TABLE users RESET PLACEMENT FOR VALUES (5)`)
+		simtest.Exec(t, root, `UPDATE users SET v = 0 WHERE id = 5`)
+		simtest.Exec(t, root, `ALTER TABLE users RESET PLACEMENT FOR VALUES (5)`)
 		all(home)
 	})
 }
@@ -240,7 +241,7 @@ func TestMovedirNeighbours(t *testing.T) {
 func TestUniverse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 3, Log: logTo(), Configure: func(i int, o *server.Options) {
+		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 3, Log: simtest.LogTo(), Configure: func(i int, o *server.Options) {
 			if i == 0 {
 				o.HTTPAddr = "n1:8080"
 			}
@@ -261,13 +262,13 @@ func TestUniverse(t *testing.T) {
 			}
 			return a
 		}
-		root := connect(t, c, 0)
-		exec(t, root, `CREATE PLACEMENT us WITH (num_replicas = 3, constraints = '[+region=us-east1]')`)
-		exec(t, root, `CREATE PLACEMENT eu WITH (num_replicas = 3, constraints = '[+region=europe-west1]')`)
-		exec(t, root, `CREATE TABLE users (id int PRIMARY KEY, body text)`)
-		exec(t, root, `INSERT INTO users SELECT i, repeat('x', 100000) FROM generate_series(1, 60) i`)
-		exec(t, root, `ALTER TABLE users SET PLACEMENT us`)
-		settle(t, c, root, "users", "3 us-east1; lease us-east1")
+		root := simtest.Connect(t, c, 0)
+		simtest.Exec(t, root, `CREATE PLACEMENT us WITH (num_replicas = 3, constraints = '[+region=us-east1]')`)
+		simtest.Exec(t, root, `CREATE PLACEMENT eu WITH (num_replicas = 3, constraints = '[+region=europe-west1]')`)
+		simtest.Exec(t, root, `CREATE TABLE users (id int PRIMARY KEY, body text)`)
+		simtest.Exec(t, root, `INSERT INTO users SELECT i, repeat('x', 100000) FROM generate_series(1, 60) i`)
+		simtest.Exec(t, root, `ALTER TABLE users SET PLACEMENT us`)
+		simtest.Settle(t, c, root, "users", "3 us-east1; lease us-east1")
 		time.Sleep(10 * time.Second)
 		a := ask()
 		var leaders, replicas int64
@@ -284,7 +285,7 @@ func TestUniverse(t *testing.T) {
 			t.Errorf("directories: %+v", a.Directories)
 		}
 		// The whole table moves; then a part of it, which is stuck, since one of the nodes of that region has died.
-		exec(t, root, `ALTER TABLE users SET PLACEMENT eu`)
+		simtest.Exec(t, root, `ALTER TABLE users SET PLACEMENT eu`)
 		arrows, away := 0, false
 		for range 200 {
 			a = ask()
@@ -303,8 +304,8 @@ func TestUniverse(t *testing.T) {
 		c.Crash(4, 0, false)
 		c.Crash(5, 0, false)
 		time.Sleep(20 * time.Second)
-		exec(t, root, `CREATE PLACEMENT two WITH (num_replicas = 3, constraints = '{"+region=us-west1": 1}')`)
-		exec(t, root, `ALTER TABLE users SET PLACEMENT two FOR VALUES (7)`)
+		simtest.Exec(t, root, `CREATE PLACEMENT two WITH (num_replicas = 3, constraints = '{"+region=us-west1": 1}')`)
+		simtest.Exec(t, root, `ALTER TABLE users SET PLACEMENT two FOR VALUES (7)`)
 		time.Sleep(2 * time.Second)
 		a = ask()
 		if d := a.Directories; len(d) != 2 || d[0].Prefix != "" || d[1].Prefix != "7" || !d[1].Stuck || d[0].Ranges < 3 {
@@ -347,9 +348,9 @@ func TestPlacementsBeforeUpgrade(t *testing.T) {
 	v := func(text string) version.Version { v, _ := version.Parse(text); return v }
 	synctest.Test(t, func(t *testing.T) {
 		run := version.Binary{Own: v("0.1-2"), Oldest: v("0.1")}
-		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Configure: func(_ int, o *server.Options) { o.Binary = run }})
-		conn := connect(t, c, 0)
-		exec(t, conn, `CREATE TABLE t (id int PRIMARY KEY)`)
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), Configure: func(_ int, o *server.Options) { o.Binary = run }})
+		conn := simtest.Connect(t, c, 0)
+		simtest.Exec(t, conn, `CREATE TABLE t (id int PRIMARY KEY)`)
 		refused := func(q, code string) {
 			t.Helper()
 			var pg *pgconn.PgError
@@ -370,8 +371,8 @@ func TestPlacementsBeforeUpgrade(t *testing.T) {
 		if _, err := a.Finalize(t.Context(), func(*server.Upgrade) {}); err != nil {
 			t.Fatal(err)
 		}
-		conn = connect(t, c, 1)
-		exec(t, conn, `CREATE PLACEMENT three WITH (num_replicas = 3)`)
-		exec(t, conn, `ALTER TABLE t SET PLACEMENT three FOR VALUES (1)`)
+		conn = simtest.Connect(t, c, 1)
+		simtest.Exec(t, conn, `CREATE PLACEMENT three WITH (num_replicas = 3)`)
+		simtest.Exec(t, conn, `ALTER TABLE t SET PLACEMENT three FOR VALUES (1)`)
 	})
 }

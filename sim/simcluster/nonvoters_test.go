@@ -11,17 +11,18 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestNonVotersBySQL: a cluster setting gives each range non-voting replicas, and takes them away again.
 func TestNonVotersBySQL(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 5})
-		replicated(t, c, 3)
-		conn := connect(t, c, 0)
-		exec(t, conn, "CREATE TABLE g (id int PRIMARY KEY, v int)")
-		exec(t, conn, "INSERT INTO g VALUES (1, 1)")
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), NodesPerRegion: 5})
+		simtest.Replicated(t, c, 3)
+		conn := simtest.Connect(t, c, 0)
+		simtest.Exec(t, conn, "CREATE TABLE g (id int PRIMARY KEY, v int)")
+		simtest.Exec(t, conn, "INSERT INTO g VALUES (1, 1)")
 		become := func(want int) {
 			t.Helper()
 			var non string
@@ -52,10 +53,10 @@ func TestNonVotersBySQL(t *testing.T) {
 			t.Errorf("non-voting replicas %s, want %d", non, want)
 		}
 		become(0)
-		exec(t, conn, "SET CLUSTER SETTING replicas.nonvoters = 2")
+		simtest.Exec(t, conn, "SET CLUSTER SETTING replicas.nonvoters = 2")
 		become(2)
-		exec(t, conn, "UPDATE g SET v = 2")
-		exec(t, conn, "SET CLUSTER SETTING replicas.nonvoters TO DEFAULT")
+		simtest.Exec(t, conn, "UPDATE g SET v = 2")
+		simtest.Exec(t, conn, "SET CLUSTER SETTING replicas.nonvoters TO DEFAULT")
 		become(0)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // heard are the notifications that a session gets until no more come for a while.
@@ -37,11 +38,11 @@ func heard(t *testing.T, conn *pgx.Conn, quiet time.Duration) (all []string) {
 func TestNotifyOverNodes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-		replicated(t, c, 3)
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
 		ctx := context.Background()
-		one, two, three := connect(t, c, 0), connect(t, c, 1), connect(t, c, 2)
-		deaf := connect(t, c, 1)
+		one, two, three := simtest.Connect(t, c, 0), simtest.Connect(t, c, 1), simtest.Connect(t, c, 2)
+		deaf := simtest.Connect(t, c, 1)
 		pid := func(conn *pgx.Conn) uint32 { return conn.PgConn().PID() }
 		expect := func(what string, conn *pgx.Conn, want ...string) {
 			t.Helper()
@@ -49,34 +50,34 @@ func TestNotifyOverNodes(t *testing.T) {
 				t.Errorf("%s: heard %q, want %q", what, got, want)
 			}
 		}
-		exec(t, one, "CREATE TABLE t (a int PRIMARY KEY)")
-		exec(t, two, "LISTEN c")
-		exec(t, three, "BEGIN; LISTEN c; LISTEN d; SAVEPOINT s; LISTEN e; ROLLBACK TO s; COMMIT")
-		exec(t, deaf, "BEGIN; LISTEN c; ROLLBACK")
+		simtest.Exec(t, one, "CREATE TABLE t (a int PRIMARY KEY)")
+		simtest.Exec(t, two, "LISTEN c")
+		simtest.Exec(t, three, "BEGIN; LISTEN c; LISTEN d; SAVEPOINT s; LISTEN e; ROLLBACK TO s; COMMIT")
+		simtest.Exec(t, deaf, "BEGIN; LISTEN c; ROLLBACK")
 
-		exec(t, one, "BEGIN")
-		exec(t, one, "INSERT INTO t VALUES (1)")
-		exec(t, one, "NOTIFY c, 'first'")
-		exec(t, one, "SAVEPOINT s")
-		exec(t, one, "NOTIFY c, 'undone'")
-		exec(t, one, "ROLLBACK TO s")
-		exec(t, one, "NOTIFY c, 'first'")
-		exec(t, one, "SELECT pg_notify('c', 'second'), pg_notify('e', 'x'), pg_notify('d', NULL)")
+		simtest.Exec(t, one, "BEGIN")
+		simtest.Exec(t, one, "INSERT INTO t VALUES (1)")
+		simtest.Exec(t, one, "NOTIFY c, 'first'")
+		simtest.Exec(t, one, "SAVEPOINT s")
+		simtest.Exec(t, one, "NOTIFY c, 'undone'")
+		simtest.Exec(t, one, "ROLLBACK TO s")
+		simtest.Exec(t, one, "NOTIFY c, 'first'")
+		simtest.Exec(t, one, "SELECT pg_notify('c', 'second'), pg_notify('e', 'x'), pg_notify('d', NULL)")
 		expect("before the COMMIT", two)
-		exec(t, one, "COMMIT")
+		simtest.Exec(t, one, "COMMIT")
 		first, second := fmt.Sprintf("%d c first", pid(one)), fmt.Sprintf("%d c second", pid(one))
 		expect("committed on another node", two, first, second)
 		expect("committed on another node", three, first, second, fmt.Sprintf("%d d ", pid(one)))
 		expect("LISTEN was rolled back", deaf)
-		exec(t, one, "BEGIN; NOTIFY c, 'lost'; ROLLBACK")
-		if _, err := one.Exec(ctx, "BEGIN; NOTIFY c, 'lost'; INSERT INTO t VALUES (1); COMMIT"); code(err) != "23505" {
+		simtest.Exec(t, one, "BEGIN; NOTIFY c, 'lost'; ROLLBACK")
+		if _, err := one.Exec(ctx, "BEGIN; NOTIFY c, 'lost'; INSERT INTO t VALUES (1); COMMIT"); simtest.Code(err) != "23505" {
 			t.Error(err)
 		}
-		exec(t, one, "ROLLBACK")
+		simtest.Exec(t, one, "ROLLBACK")
 		expect("rolled back", two)
 
 		// A session gets its own notifications, before its statement is answered.
-		exec(t, two, "NOTIFY c, 'own'")
+		simtest.Exec(t, two, "NOTIFY c, 'own'")
 		already, cancel := context.WithCancel(ctx)
 		cancel()
 		if n, err := two.WaitForNotification(already); err != nil || n.Payload != "own" || n.PID != pid(two) {
@@ -85,10 +86,10 @@ func TestNotifyOverNodes(t *testing.T) {
 		expect("and another session", three, fmt.Sprintf("%d c own", pid(two)))
 
 		// It does not while a transaction is open.
-		exec(t, three, "BEGIN")
-		exec(t, one, "NOTIFY c, 'later'")
+		simtest.Exec(t, three, "BEGIN")
+		simtest.Exec(t, one, "NOTIFY c, 'later'")
 		expect("in a transaction", three)
-		exec(t, three, "COMMIT")
+		simtest.Exec(t, three, "COMMIT")
 		expect("after it", three, fmt.Sprintf("%d c later", pid(one)))
 		expect("meanwhile", two, fmt.Sprintf("%d c later", pid(one)))
 
@@ -128,7 +129,7 @@ func TestNotifyOverNodes(t *testing.T) {
 
 		// A node that is cut off for a moment gets them afterwards, once.
 		c.Network.Isolate(c.Machines[2].Name)
-		exec(t, one, "NOTIFY c, 'cut'")
+		simtest.Exec(t, one, "NOTIFY c, 'cut'")
 		time.Sleep(2 * time.Second)
 		c.Network.Rejoin(c.Machines[2].Name)
 		if got, want := heard(t, three, 10*time.Second), []string{fmt.Sprintf("%d c cut", pid(one))}; !slices.Equal(got, want) {
@@ -139,7 +140,7 @@ func TestNotifyOverNodes(t *testing.T) {
 		// So does a node whose liveness record had expired when the notification was published (notify.NT3).
 		c.Network.Isolate(c.Machines[2].Name)
 		time.Sleep(6 * time.Second)
-		exec(t, one, "NOTIFY c, 'not live'")
+		simtest.Exec(t, one, "NOTIFY c, 'not live'")
 		time.Sleep(2 * time.Second)
 		c.Network.Rejoin(c.Machines[2].Name)
 		if got, want := heard(t, three, 10*time.Second), []string{fmt.Sprintf("%d c not live", pid(one))}; !slices.Equal(got, want) {
@@ -147,12 +148,12 @@ func TestNotifyOverNodes(t *testing.T) {
 		}
 		expect("the one that was not", two, fmt.Sprintf("%d c not live", pid(one)))
 
-		if n := ask[int](t, three, "SELECT count(*) FROM pg_listening_channels()"); n != 2 {
+		if n := simtest.Ask[int](t, three, "SELECT count(*) FROM pg_listening_channels()"); n != 2 {
 			t.Errorf("listens on %d channels", n)
 		}
-		exec(t, three, "UNLISTEN c")
-		exec(t, two, "UNLISTEN *")
-		exec(t, one, "NOTIFY c, 'nobody'; NOTIFY d, 'three'")
+		simtest.Exec(t, three, "UNLISTEN c")
+		simtest.Exec(t, two, "UNLISTEN *")
+		simtest.Exec(t, one, "NOTIFY c, 'nobody'; NOTIFY d, 'three'")
 		expect("UNLISTEN *", two)
 		expect("UNLISTEN c", three, fmt.Sprintf("%d d three", pid(one)))
 		for sql, want := range map[string]string{
@@ -160,7 +161,7 @@ func TestNotifyOverNodes(t *testing.T) {
 			"SELECT pg_notify('', 'x')":                     "22023",
 			"SELECT pg_notify(repeat('x', 64), 'x')":        "22023",
 		} {
-			if _, err := one.Exec(ctx, sql); code(err) != want {
+			if _, err := one.Exec(ctx, sql); simtest.Code(err) != want {
 				t.Errorf("%.30s: %v", sql, err)
 			}
 		}
@@ -171,15 +172,15 @@ func TestNotifyOverNodes(t *testing.T) {
 func TestDeafListener(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 1})
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), NodesPerRegion: 1})
 		ctx := context.Background()
-		deaf, good, loud := connect(t, c, 0), connect(t, c, 0), connect(t, c, 0)
-		exec(t, deaf, "LISTEN c")
-		exec(t, good, "LISTEN c")
-		exec(t, deaf, "BEGIN")
+		deaf, good, loud := simtest.Connect(t, c, 0), simtest.Connect(t, c, 0), simtest.Connect(t, c, 0)
+		simtest.Exec(t, deaf, "LISTEN c")
+		simtest.Exec(t, good, "LISTEN c")
+		simtest.Exec(t, deaf, "BEGIN")
 		n := 0
 		for i := range 1200 {
-			exec(t, loud, "SELECT pg_notify('c', $1)", fmt.Sprint(i, strings.Repeat("x", 7900)))
+			simtest.Exec(t, loud, "SELECT pg_notify('c', $1)", fmt.Sprint(i, strings.Repeat("x", 7900)))
 			if i%100 == 99 {
 				n += len(heard(t, good, time.Second))
 			}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestGlobalChanges: an UPDATE or a DELETE of a GLOBAL row by its key takes as long as an INSERT from each region, one round trip and the wait for the timestamp. Increments of one row from all regions at the same time all count, and
@@ -16,22 +18,22 @@ func TestGlobalChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		c := fiveGlobal(t, reported, nil)
-		home := connectTo(t, c, 0, "movr")
-		exec(t, home, `CREATE TABLE g (id int PRIMARY KEY, v int) LOCALITY GLOBAL`)
-		exec(t, home, `INSERT INTO g SELECT i, 0 FROM generate_series(1, 1000) i`)
-		settle(t, c, home, "g", globalPlace)
+		home := simtest.ConnectTo(t, c, 0, "movr")
+		simtest.Exec(t, home, `CREATE TABLE g (id int PRIMARY KEY, v int) LOCALITY GLOBAL`)
+		simtest.Exec(t, home, `INSERT INTO g SELECT i, 0 FROM generate_series(1, 1000) i`)
+		simtest.Settle(t, c, home, "g", globalPlace)
 		for range 20 { // leads follow the rounds of commands, and shrink slowly
-			exec(t, home, `UPDATE g SET v = v + 1 WHERE id = 2`)
+			simtest.Exec(t, home, `UPDATE g SET v = v + 1 WHERE id = 2`)
 			time.Sleep(2 * time.Second)
 		}
 		for i := range c.Len() {
-			conn := connectTo(t, c, i, "movr")
+			conn := simtest.ConnectTo(t, c, i, "movr")
 			var least [3]time.Duration
 			for n := range 3 {
 				for k, sql := range []string{fmt.Sprintf("INSERT INTO g VALUES (%d, 0)", 10_000*(i+1)+n), fmt.Sprintf("UPDATE g SET v = v + 1 WHERE id = %d", 10*(i+1)+n),
 					fmt.Sprintf("DELETE FROM g WHERE id = %d", 100*(i+1)+n)} {
 					begun := time.Now()
-					exec(t, conn, sql)
+					simtest.Exec(t, conn, sql)
 					took := time.Since(begun)
 					if least[k] == 0 || took < least[k] {
 						least[k] = took

@@ -18,6 +18,7 @@ import (
 	"meridian/kv"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // A pausedStatement is a statement of a client of TestPauses, and its outcome.
@@ -43,23 +44,23 @@ type pausers struct {
 
 // newPausers makes a cluster of three regions with a database that survives the failure of one, and starts the clients.
 func newPausers(t *testing.T, gateways ...int) *pausers {
-	x := &pausers{t: t, c: threeContinents(t), stop: make(chan struct{})}
+	x := &pausers{t: t, c: simtest.ThreeContinents(t), stop: make(chan struct{})}
 	names := sim.ThreeRegions().Names
-	exec(t, connect(t, x.c, 0), fmt.Sprintf(`CREATE DATABASE d PRIMARY REGION "%s" REGIONS "%s", "%s" SURVIVE REGION FAILURE`, names[0], names[1], names[2]))
-	conn := connectTo(t, x.c, 0, "d")
-	exec(t, conn, "CREATE TABLE byrow (id int PRIMARY KEY, v int NOT NULL) LOCALITY REGIONAL BY ROW")
-	exec(t, conn, "CREATE TABLE home (id int PRIMARY KEY, v int NOT NULL) LOCALITY REGIONAL BY TABLE")
-	exec(t, conn, "CREATE TABLE everywhere (id int PRIMARY KEY, v int NOT NULL) LOCALITY GLOBAL")
+	simtest.Exec(t, simtest.Connect(t, x.c, 0), fmt.Sprintf(`CREATE DATABASE d PRIMARY REGION "%s" REGIONS "%s", "%s" SURVIVE REGION FAILURE`, names[0], names[1], names[2]))
+	conn := simtest.ConnectTo(t, x.c, 0, "d")
+	simtest.Exec(t, conn, "CREATE TABLE byrow (id int PRIMARY KEY, v int NOT NULL) LOCALITY REGIONAL BY ROW")
+	simtest.Exec(t, conn, "CREATE TABLE home (id int PRIMARY KEY, v int NOT NULL) LOCALITY REGIONAL BY TABLE")
+	simtest.Exec(t, conn, "CREATE TABLE everywhere (id int PRIMARY KEY, v int NOT NULL) LOCALITY GLOBAL")
 	for g := range x.c.Len() {
 		for r, name := range names {
-			exec(t, conn, fmt.Sprintf("INSERT INTO byrow (id, v, crdb_region) VALUES (%d, 0, '%s'), (%d, 0, '%[2]s')", 10*g+r, name, 10*g+r+5))
+			simtest.Exec(t, conn, fmt.Sprintf("INSERT INTO byrow (id, v, crdb_region) VALUES (%d, 0, '%s'), (%d, 0, '%[2]s')", 10*g+r, name, 10*g+r+5))
 		}
-		exec(t, conn, "INSERT INTO home VALUES ($1, 0), ($1 + 100, 0)", g)
-		exec(t, conn, "INSERT INTO everywhere VALUES ($1, 0), ($1 + 100, 0)", g)
+		simtest.Exec(t, conn, "INSERT INTO home VALUES ($1, 0), ($1 + 100, 0)", g)
+		simtest.Exec(t, conn, "INSERT INTO everywhere VALUES ($1, 0), ($1 + 100, 0)", g)
 	}
 	for _, table := range []string{"byrow", "home", "everywhere"} {
-		placed(t, table, func() (string, bool) {
-			got, ok := placesOf(t, x.c, conn, table), true
+		simtest.Placed(t, table, func() (string, bool) {
+			got, ok := simtest.PlacesOf(t, x.c, conn, table), true
 			for line := range strings.SplitSeq(got, "\n") {
 				for _, r := range names {
 					ok = ok && (strings.Contains(line, "1 "+r) || strings.Contains(line, "2 "+r))
@@ -68,7 +69,7 @@ func newPausers(t *testing.T, gateways ...int) *pausers {
 			}
 			return got, ok
 		})
-		t.Logf("%s:\n%s", table, placesOf(t, x.c, conn, table))
+		t.Logf("%s:\n%s", table, simtest.PlacesOf(t, x.c, conn, table))
 	}
 	next := 1000
 	var of sync.Mutex
@@ -189,7 +190,7 @@ func (x *pausers) holder(k keys.Key) int {
 }
 
 func (x *pausers) tableKey(table string) keys.Key {
-	conn := connectTo(x.t, x.c, 0, "d")
+	conn := simtest.ConnectTo(x.t, x.c, 0, "d")
 	var id uint32
 	if err := conn.QueryRow(context.Background(), "SELECT $1::text::regclass::oid", table).Scan(&id); err != nil {
 		x.t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestSplitsOfConfinedRows: the index of ranges, which is everywhere, gets of a split no more than what separates two rows; logs and errors name keys by a hash.
@@ -28,11 +29,11 @@ func TestSplitsOfConfinedRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logLines
 		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 3, Log: &log})
-		root := connect(t, c, 0)
-		exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1" PLACEMENT RESTRICTED`)
-		eu := connectTo(t, c, 6, "d")
-		exec(t, eu, `CREATE TABLE people (name text PRIMARY KEY, v int) LOCALITY REGIONAL BY TABLE IN "europe-west1"`)
-		exec(t, eu, "INSERT INTO people SELECT chr(97 + i) || '-geheimnis', i FROM generate_series(0, 19) AS i")
+		root := simtest.Connect(t, c, 0)
+		simtest.Exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1" PLACEMENT RESTRICTED`)
+		eu := simtest.ConnectTo(t, c, 6, "d")
+		simtest.Exec(t, eu, `CREATE TABLE people (name text PRIMARY KEY, v int) LOCALITY REGIONAL BY TABLE IN "europe-west1"`)
+		simtest.Exec(t, eu, "INSERT INTO people SELECT chr(97 + i) || '-geheimnis', i FROM generate_series(0, 19) AS i")
 		var id uint32
 		if err := eu.QueryRow(context.Background(), "SELECT 'people'::regclass::oid").Scan(&id); err != nil {
 			t.Fatal(err)
@@ -61,11 +62,11 @@ func TestSplitsOfConfinedRows(t *testing.T) {
 			t.Fatalf("%d splits", splits)
 		}
 		// A lock that is waited for long is logged.
-		other := connectTo(t, c, 7, "d")
-		exec(t, other, "BEGIN")
-		exec(t, other, "UPDATE people SET v = 0 WHERE name = 'b-geheimnis'")
+		other := simtest.ConnectTo(t, c, 7, "d")
+		simtest.Exec(t, other, "BEGIN")
+		simtest.Exec(t, other, "UPDATE people SET v = 0 WHERE name = 'b-geheimnis'")
 		go func() { time.Sleep(30 * time.Second); other.Exec(context.Background(), "COMMIT") }()
-		exec(t, eu, "UPDATE people SET v = 1 WHERE name = 'b-geheimnis'")
+		simtest.Exec(t, eu, "UPDATE people SET v = 1 WHERE name = 'b-geheimnis'")
 		time.Sleep(5 * time.Second)
 		for _, l := range leaked(c, "europe-west1", "geheimnis") {
 			t.Error(l)
@@ -85,20 +86,20 @@ func TestSplitsOfConfinedRows(t *testing.T) {
 func TestCancelledRegionStatement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := threeContinents(t)
-		root := connect(t, c, 0)
-		exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1" PLACEMENT RESTRICTED`)
-		conn := connectTo(t, c, 0, "d")
-		exec(t, conn, "CREATE TABLE u (id int PRIMARY KEY) LOCALITY REGIONAL BY ROW")
+		c := simtest.ThreeContinents(t)
+		root := simtest.Connect(t, c, 0)
+		simtest.Exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1" PLACEMENT RESTRICTED`)
+		conn := simtest.ConnectTo(t, c, 0, "d")
+		simtest.Exec(t, conn, "CREATE TABLE u (id int PRIMARY KEY) LOCALITY REGIONAL BY ROW")
 		for i := 6; i < 9; i++ {
 			c.Crash(i, 0, false) // nothing can be placed in the region
 		}
 		for _, how := range []string{"statement_timeout", "CancelRequest"} {
 			ctx, cancel := context.WithCancel(context.Background())
 			if how == "statement_timeout" {
-				exec(t, conn, "SET statement_timeout = '5s'")
+				simtest.Exec(t, conn, "SET statement_timeout = '5s'")
 			} else {
-				exec(t, conn, "SET statement_timeout = 0")
+				simtest.Exec(t, conn, "SET statement_timeout = 0")
 				go func() {
 					time.Sleep(5 * time.Second)
 					if err := conn.PgConn().CancelRequest(context.Background()); err != nil {
@@ -115,7 +116,7 @@ func TestCancelledRegionStatement(t *testing.T) {
 			if d := time.Since(start); d > 45*time.Second {
 				t.Errorf("%s took %v", how, d)
 			}
-			exec(t, conn, "SET statement_timeout = 0")
+			simtest.Exec(t, conn, "SET statement_timeout = 0")
 			var running, regions int
 			if err := conn.QueryRow(context.Background(), "SELECT count(*) FROM meridian_internal.jobs WHERE status IN ('running', 'reverting') OR status = 'pending' AND job_type <> 'removal of data'").Scan(&running); err != nil {
 				t.Fatal(err)
@@ -163,12 +164,12 @@ func (l *logLines) find(word string) string {
 func TestPlacesTakeSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := threeContinents(t)
-		root := connect(t, c, 0)
-		exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1" PLACEMENT RESTRICTED`)
-		exec(t, root, `CREATE DATABASE w PRIMARY REGION "us-east1" REGIONS "us-west1" WITNESS REGION "europe-west1" SURVIVE REGION FAILURE`)
+		c := simtest.ThreeContinents(t)
+		root := simtest.Connect(t, c, 0)
+		simtest.Exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1" PLACEMENT RESTRICTED`)
+		simtest.Exec(t, root, `CREATE DATABASE w PRIMARY REGION "us-east1" REGIONS "us-west1" WITNESS REGION "europe-west1" SURVIVE REGION FAILURE`)
 		time.Sleep(40 * time.Second) // a new cluster is rebalanced
-		eu, twoRegions := connectTo(t, c, 6, "d"), connectTo(t, c, 6, "w")
+		eu, twoRegions := simtest.ConnectTo(t, c, 6, "d"), simtest.ConnectTo(t, c, 6, "w")
 		for _, s := range []struct {
 			sql  string
 			most time.Duration
@@ -187,7 +188,7 @@ func TestPlacesTakeSeconds(t *testing.T) {
 				conn = twoRegions
 			}
 			start := time.Now()
-			exec(t, conn, s.sql)
+			simtest.Exec(t, conn, s.sql)
 			took := time.Since(start)
 			t.Logf("%6.2fs  %s", took.Seconds(), s.sql)
 			if took > s.most {
@@ -220,10 +221,10 @@ func leaked(c *simcluster.Cluster, region, word string) (out []string) {
 func TestRowsAreNeverElsewhere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := threeContinents(t)
-		root := connect(t, c, 0)
-		exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1" PLACEMENT RESTRICTED`)
-		eu := connectTo(t, c, 6, "d")
+		c := simtest.ThreeContinents(t)
+		root := simtest.Connect(t, c, 0)
+		simtest.Exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1" PLACEMENT RESTRICTED`)
+		eu := simtest.ConnectTo(t, c, 6, "d")
 		n := 0
 		check := func(what string, f func(word string)) {
 			t.Helper()
@@ -237,22 +238,22 @@ func TestRowsAreNeverElsewhere(t *testing.T) {
 			}
 		}
 		row := func(conn *pgx.Conn, table string, id int, word string) {
-			exec(t, conn, fmt.Sprintf("INSERT INTO %s (id, name, crdb_region) VALUES (%d, '%s', 'europe-west1')", table, id, word))
+			simtest.Exec(t, conn, fmt.Sprintf("INSERT INTO %s (id, name, crdb_region) VALUES (%d, '%s', 'europe-west1')", table, id, word))
 		}
 		check("CREATE TABLE IN", func(word string) {
-			exec(t, eu, `CREATE TABLE home (id int PRIMARY KEY, name text) LOCALITY REGIONAL BY TABLE IN "europe-west1"`)
-			exec(t, eu, fmt.Sprintf("INSERT INTO home VALUES (1, '%s')", word))
+			simtest.Exec(t, eu, `CREATE TABLE home (id int PRIMARY KEY, name text) LOCALITY REGIONAL BY TABLE IN "europe-west1"`)
+			simtest.Exec(t, eu, fmt.Sprintf("INSERT INTO home VALUES (1, '%s')", word))
 		})
 		check("CREATE TABLE BY ROW", func(word string) {
-			exec(t, eu, "CREATE TABLE u (id int PRIMARY KEY, name text, n int DEFAULT 1) LOCALITY REGIONAL BY ROW")
+			simtest.Exec(t, eu, "CREATE TABLE u (id int PRIMARY KEY, name text, n int DEFAULT 1) LOCALITY REGIONAL BY ROW")
 			row(eu, "u", 1, word)
 		})
 		check("CREATE INDEX", func(word string) {
 			row(eu, "u", 2, word)
-			exec(t, eu, "CREATE INDEX byname ON u (name)")
+			simtest.Exec(t, eu, "CREATE INDEX byname ON u (name)")
 		})
 		check("rows while an index is made", func(word string) {
-			other := connectTo(t, c, 7, "d")
+			other := simtest.ConnectTo(t, c, 7, "d")
 			done := make(chan error, 1)
 			go func() {
 				_, err := other.Exec(context.Background(), "CREATE UNIQUE INDEX pair ON u (name, id)")
@@ -260,7 +261,7 @@ func TestRowsAreNeverElsewhere(t *testing.T) {
 			}()
 			for i := 0; len(done) == 0; i++ {
 				row(eu, "u", 1000+i, fmt.Sprintf("%s%d", word, i))
-				exec(t, eu, fmt.Sprintf("DELETE FROM u WHERE id = %d", 1000+i))
+				simtest.Exec(t, eu, fmt.Sprintf("DELETE FROM u WHERE id = %d", 1000+i))
 			}
 			if err := <-done; err != nil {
 				t.Error(err)
@@ -268,47 +269,47 @@ func TestRowsAreNeverElsewhere(t *testing.T) {
 		})
 		check("ALTER COLUMN TYPE", func(word string) {
 			row(eu, "u", 3, word)
-			exec(t, eu, "ALTER TABLE u ALTER COLUMN n TYPE numeric(10, 2)")
+			simtest.Exec(t, eu, "ALTER TABLE u ALTER COLUMN n TYPE numeric(10, 2)")
 		})
 		check("TRUNCATE", func(word string) {
-			exec(t, eu, "TRUNCATE u")
+			simtest.Exec(t, eu, "TRUNCATE u")
 			row(eu, "u", 1, word)
 		})
 		check("SET LOCALITY", func(word string) {
-			exec(t, eu, `CREATE TABLE moved (id int PRIMARY KEY, name text UNIQUE) LOCALITY REGIONAL BY TABLE IN "europe-west1"`)
-			exec(t, eu, fmt.Sprintf("INSERT INTO moved VALUES (1, '%s')", word))
-			exec(t, eu, "ALTER TABLE moved SET LOCALITY REGIONAL BY ROW")
-			exec(t, eu, `ALTER TABLE moved SET LOCALITY REGIONAL BY TABLE IN "europe-west1"`)
+			simtest.Exec(t, eu, `CREATE TABLE moved (id int PRIMARY KEY, name text UNIQUE) LOCALITY REGIONAL BY TABLE IN "europe-west1"`)
+			simtest.Exec(t, eu, fmt.Sprintf("INSERT INTO moved VALUES (1, '%s')", word))
+			simtest.Exec(t, eu, "ALTER TABLE moved SET LOCALITY REGIONAL BY ROW")
+			simtest.Exec(t, eu, `ALTER TABLE moved SET LOCALITY REGIONAL BY TABLE IN "europe-west1"`)
 		})
 		check("a transaction", func(word string) {
-			exec(t, eu, "BEGIN")
-			exec(t, eu, "CREATE TABLE together (id int PRIMARY KEY, name text) LOCALITY REGIONAL BY ROW")
+			simtest.Exec(t, eu, "BEGIN")
+			simtest.Exec(t, eu, "CREATE TABLE together (id int PRIMARY KEY, name text) LOCALITY REGIONAL BY ROW")
 			row(eu, "together", 1, word)
-			exec(t, eu, "CREATE INDEX ON together (name)")
-			exec(t, eu, "COMMIT")
+			simtest.Exec(t, eu, "CREATE INDEX ON together (name)")
+			simtest.Exec(t, eu, "COMMIT")
 		})
 		check("CONFIGURE ZONE", func(word string) {
-			exec(t, root, "CREATE DATABASE by_hand")
-			conn := connectTo(t, c, 6, "by_hand")
-			exec(t, conn, "CREATE TABLE there (id int PRIMARY KEY, name text)")
-			exec(t, conn, `ALTER TABLE there CONFIGURE ZONE USING constraints = '[+region=europe-west1]'`)
-			if got := placesOf(t, c, conn, "there"); !strings.HasPrefix(got, "3 europe-west1;") {
+			simtest.Exec(t, root, "CREATE DATABASE by_hand")
+			conn := simtest.ConnectTo(t, c, 6, "by_hand")
+			simtest.Exec(t, conn, "CREATE TABLE there (id int PRIMARY KEY, name text)")
+			simtest.Exec(t, conn, `ALTER TABLE there CONFIGURE ZONE USING constraints = '[+region=europe-west1]'`)
+			if got := simtest.PlacesOf(t, c, conn, "there"); !strings.HasPrefix(got, "3 europe-west1;") {
 				t.Errorf("CONFIGURE ZONE has returned, and rows are at %s", got)
 			}
-			exec(t, conn, fmt.Sprintf("INSERT INTO there VALUES (1, '%s')", word))
-			exec(t, conn, `ALTER DATABASE by_hand CONFIGURE ZONE USING constraints = '[-region=us-east1, -region=us-west1]'`)
-			exec(t, conn, "CREATE TABLE later (id int PRIMARY KEY, name text)")
-			exec(t, conn, fmt.Sprintf("INSERT INTO later VALUES (1, '%s')", word))
+			simtest.Exec(t, conn, fmt.Sprintf("INSERT INTO there VALUES (1, '%s')", word))
+			simtest.Exec(t, conn, `ALTER DATABASE by_hand CONFIGURE ZONE USING constraints = '[-region=us-east1, -region=us-west1]'`)
+			simtest.Exec(t, conn, "CREATE TABLE later (id int PRIMARY KEY, name text)")
+			simtest.Exec(t, conn, fmt.Sprintf("INSERT INTO later VALUES (1, '%s')", word))
 		})
 		check("CREATE TABLE AS", func(word string) {
-			exec(t, eu, fmt.Sprintf("INSERT INTO home VALUES (2, '%s')", word))
-			exec(t, eu, "BEGIN")
-			exec(t, eu, "ALTER TABLE u ADD COLUMN more text")
+			simtest.Exec(t, eu, fmt.Sprintf("INSERT INTO home VALUES (2, '%s')", word))
+			simtest.Exec(t, eu, "BEGIN")
+			simtest.Exec(t, eu, "ALTER TABLE u ADD COLUMN more text")
 			_, err := eu.Exec(context.Background(), "CREATE INDEX ON u (more, name)")
 			if err == nil || !strings.Contains(err.Error(), "0A000") {
 				t.Errorf("an index of a table that others know, in a transaction block: %v", err)
 			}
-			exec(t, eu, "ROLLBACK")
+			simtest.Exec(t, eu, "ROLLBACK")
 		})
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"meridian/sim/simcluster/simtest"
 )
 
 // drawnRows gives each statement of TestPredictedLatencies rows of its own.
@@ -36,11 +38,11 @@ func (d *drawnRows) fresh() int {
 func TestPredictedLatencies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := threeContinents(t)
+		c := simtest.ThreeContinents(t)
 		regions := []string{"us-east1", "us-west1", "europe-west1"}
-		exec(t, connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
-		root := connectTo(t, c, 0, "movr")
-		exec(t, root, "SET search_path = public")
+		simtest.Exec(t, simtest.Connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		root := simtest.ConnectTo(t, c, 0, "movr")
+		simtest.Exec(t, root, "SET search_path = public")
 		cities := "CASE WHEN city = 'boston' THEN 'us-east1' WHEN city = 'seattle' THEN 'us-west1' ELSE 'europe-west1' END"
 		for _, sql := range []string{
 			`CREATE TABLE codes (code int PRIMARY KEY, name text) LOCALITY GLOBAL`,
@@ -54,23 +56,23 @@ func TestPredictedLatencies(t *testing.T) {
 			`INSERT INTO home SELECT g, 0 FROM generate_series(0, 3000) g`,
 			`INSERT INTO west SELECT g, 0 FROM generate_series(0, 3000) g`,
 		} {
-			exec(t, root, sql)
+			simtest.Exec(t, root, sql)
 		}
-		homed(t, c, root, "users", 3, 2)
-		homed(t, c, root, "people", 3, 1)
-		homed(t, c, root, "tags", 3, 2)
-		homed(t, c, root, "rides", 3, 2)
+		simtest.Homed(t, c, root, "users", 3, 2)
+		simtest.Homed(t, c, root, "people", 3, 1)
+		simtest.Homed(t, c, root, "tags", 3, 2)
+		simtest.Homed(t, c, root, "rides", 3, 2)
 		for r, region := range regions {
 			city := []string{"boston", "seattle", "rome"}[r]
 			rows := fmt.Sprintf("FROM generate_series(%d, %d) g", 1000*r, 1000*r+99)
-			exec(t, root, fmt.Sprintf("INSERT INTO users (id, email, name, crdb_region) SELECT g, 'e' || g, 'n', '%s' %s", region, rows))
-			exec(t, root, fmt.Sprintf("INSERT INTO people (id, city, name) SELECT g, '%s', 'n' %s", city, rows))
-			exec(t, root, fmt.Sprintf("INSERT INTO tags (id, city, name) SELECT g, '%s', 't' || g %s", city, rows))
+			simtest.Exec(t, root, fmt.Sprintf("INSERT INTO users (id, email, name, crdb_region) SELECT g, 'e' || g, 'n', '%s' %s", region, rows))
+			simtest.Exec(t, root, fmt.Sprintf("INSERT INTO people (id, city, name) SELECT g, '%s', 'n' %s", city, rows))
+			simtest.Exec(t, root, fmt.Sprintf("INSERT INTO tags (id, city, name) SELECT g, '%s', 't' || g %s", city, rows))
 		}
 		for _, table := range []string{"codes", "home", "west", "users", "people", "tags"} {
-			exec(t, root, "ANALYZE "+table)
+			simtest.Exec(t, root, "ANALYZE "+table)
 		}
-		leasesRest(t, c)
+		simtest.LeasesRest(t, c)
 		time.Sleep(30 * time.Second)
 		const here, next, far = 0, 1, 2
 		type statement struct {
@@ -194,7 +196,7 @@ func TestPredictedLatencies(t *testing.T) {
 		compare := func(r int, x statement, sql string) {
 			t.Helper()
 			conn := conns[r]
-			least, most, ranged := strings.Cut(strings.TrimSuffix(footer(t, plain(t, conn, "EXPLAIN "+sql), "predicted latency"), " ms"), " to ")
+			least, most, ranged := strings.Cut(strings.TrimSuffix(simtest.Footer(t, simtest.Plain(t, conn, "EXPLAIN "+sql), "predicted latency"), " ms"), " to ")
 			if !ranged {
 				most = least
 			}
@@ -204,7 +206,7 @@ func TestPredictedLatencies(t *testing.T) {
 				t.Fatalf("%s: %q, %q", sql, least, most)
 			}
 			begun := time.Now()
-			exec(t, conn, sql)
+			simtest.Exec(t, conn, sql)
 			took := int(time.Since(begun).Milliseconds())
 			time.Sleep(2 * time.Second)
 			line := fmt.Sprintf("n%d %-12s %s: predicted %s to %s ms, took %d", 3*r+1, x.name, sql, least, most, took)
@@ -218,8 +220,8 @@ func TestPredictedLatencies(t *testing.T) {
 			}
 		}
 		for r := range regions {
-			conn := connectTo(t, c, 3*r, "movr")
-			exec(t, conn, "SET search_path = public") // see TestPredictedRounds
+			conn := simtest.ConnectTo(t, c, 3*r, "movr")
+			simtest.Exec(t, conn, "SET search_path = public") // see TestPredictedRounds
 			d := &drawnRows{gateway: r, used: map[string]int{}}
 			if r > 0 {
 				d.used["fresh"] = 10_000 * r
@@ -231,15 +233,15 @@ func TestPredictedLatencies(t *testing.T) {
 			}
 			conns = append(conns, conn)
 			for _, x := range all {
-				exec(t, conn, x.sql(d)) // the gateway learns where the ranges are
+				simtest.Exec(t, conn, x.sql(d)) // the gateway learns where the ranges are
 				time.Sleep(2 * time.Second)
 				compare(r, x, x.sql(d))
 			}
 		}
 		// EXPLAIN asks the ranges, which have other replicas now, though the gateway has not used them since.
-		exec(t, root, "ALTER DATABASE movr SURVIVE REGION FAILURE")
+		simtest.Exec(t, root, "ALTER DATABASE movr SURVIVE REGION FAILURE")
 		time.Sleep(4 * time.Minute)
-		leasesRest(t, c)
+		simtest.LeasesRest(t, c)
 		for r := range regions {
 			compare(r, statement{name: "survives"}, fmt.Sprintf("UPDATE users SET name = 'z' WHERE id = %d AND crdb_region = '%s'", 1000*r+97, regions[r]))
 		}
@@ -251,24 +253,24 @@ func TestPredictedLatencies(t *testing.T) {
 func TestComputedRegionStays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := threeContinents(t)
-		exec(t, connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
-		conn := connectTo(t, c, 0, "movr")
-		exec(t, conn, "SET search_path = public") // see TestPredictedRounds
-		exec(t, conn, `CREATE TABLE tags (id int PRIMARY KEY, city text, name text UNIQUE, note text, crdb_region crdb_internal_region NOT NULL
+		c := simtest.ThreeContinents(t)
+		simtest.Exec(t, simtest.Connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		conn := simtest.ConnectTo(t, c, 0, "movr")
+		simtest.Exec(t, conn, "SET search_path = public") // see TestPredictedRounds
+		simtest.Exec(t, conn, `CREATE TABLE tags (id int PRIMARY KEY, city text, name text UNIQUE, note text, crdb_region crdb_internal_region NOT NULL
 			AS ((CASE WHEN city = 'boston' THEN 'us-east1' WHEN city = 'seattle' THEN 'us-west1' ELSE 'europe-west1' END)::crdb_internal_region) STORED) LOCALITY REGIONAL BY ROW`)
-		homed(t, c, conn, "tags", 3, 2)
-		exec(t, conn, "INSERT INTO tags (id, city, name) VALUES (1, 'boston', 'a')")
-		leasesRest(t, c)
+		simtest.Homed(t, c, conn, "tags", 3, 2)
+		simtest.Exec(t, conn, "INSERT INTO tags (id, city, name) VALUES (1, 'boston', 'a')")
+		simtest.LeasesRest(t, c)
 		for _, set := range []string{"note = 'x'", "id = id, name = name, city = city, note = 'y'"} {
 			sql := "UPDATE tags SET " + set + " WHERE id = 1"
-			exec(t, conn, sql)
-			explained := plain(t, conn, "EXPLAIN "+sql)
-			if got := footer(t, explained, "wide-area rounds"); got != "0 to 2" || !strings.Contains(strings.Join(explained, "\n"), "no key") {
+			simtest.Exec(t, conn, sql)
+			explained := simtest.Plain(t, conn, "EXPLAIN "+sql)
+			if got := simtest.Footer(t, explained, "wide-area rounds"); got != "0 to 2" || !strings.Contains(strings.Join(explained, "\n"), "no key") {
 				t.Errorf("%s: %s rounds are predicted\n%s", sql, got, strings.Join(explained, "\n"))
 			}
 			begun := time.Now()
-			exec(t, conn, sql)
+			simtest.Exec(t, conn, sql)
 			if took := time.Since(begun); took > 10*time.Millisecond {
 				t.Errorf("%s took %v", sql, took)
 			}

@@ -16,6 +16,7 @@ import (
 
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 const (
@@ -30,9 +31,9 @@ const (
 // in topology, levels of isolation and what the clients do. MERIDIAN_SEEDS asks for more.
 func TestHotRowsGoOn(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seedsAsked(t, 1, 4) {
+	for _, seed := range simtest.Seeds(t, 1, 4) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			defer watchdog(seed).Stop()
+			defer simtest.Watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) {
 				hotRowsGoOn(t, uint64(seed), "UPDATE hot SET val = val + 1 WHERE id = $1", "CREATE INDEX hot_val ON hot (val)", "DROP INDEX hot_val")
 			})
@@ -44,9 +45,9 @@ func TestHotRowsGoOn(t *testing.T) {
 // often they have to be run again, and TRUNCATE does not wait for those that wait for it.
 func TestEmptiedRowsGoOn(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seedsAsked(t, 1, 4) {
+	for _, seed := range simtest.Seeds(t, 1, 4) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			defer watchdog(seed).Stop()
+			defer simtest.Watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) {
 				hotRowsGoOn(t, uint64(seed), "INSERT INTO hot VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET val = hot.val + 1", "TRUNCATE hot")
 			})
@@ -57,9 +58,9 @@ func TestEmptiedRowsGoOn(t *testing.T) {
 // TestDroppedRowsGoOn is the same with DROP TABLE, and CREATE TABLE after it: clients that find no table try again.
 func TestDroppedRowsGoOn(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seedsAsked(t, 1, 4) {
+	for _, seed := range simtest.Seeds(t, 1, 4) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			defer watchdog(seed).Stop()
+			defer simtest.Watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) {
 				hotRowsGoOn(t, uint64(seed), "INSERT INTO hot VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET val = hot.val + 1", "DROP TABLE hot", createHot)
 			})
@@ -71,7 +72,7 @@ const createHot = "CREATE TABLE hot (id bigint PRIMARY KEY, val bigint)"
 
 func hotRowsGoOn(t *testing.T, seed uint64, write string, ddl ...string) {
 	dice := rand.New(rand.NewPCG(seed, 0x407))
-	o := simcluster.Options{Seed: seed, Log: logTo(), NodesPerRegion: 3}
+	o := simcluster.Options{Seed: seed, Log: simtest.LogTo(), NodesPerRegion: 3}
 	nodes, gap := 3, progressGap
 	switch seed % 4 {
 	case 0:
@@ -85,11 +86,11 @@ func hotRowsGoOn(t *testing.T, seed uint64, write string, ddl ...string) {
 		levels, locks = 3, 4
 	}
 	c := simcluster.Start(t, o)
-	replicated(t, c, nodes)
-	admin := connect(t, c, 0)
-	exec(t, admin, createHot)
-	exec(t, admin, "INSERT INTO hot SELECT i, 0 FROM generate_series(1, 8) AS g(i)")
-	exec(t, admin, "ALTER TABLE hot SPLIT AT VALUES (100)")
+	simtest.Replicated(t, c, nodes)
+	admin := simtest.Connect(t, c, 0)
+	simtest.Exec(t, admin, createHot)
+	simtest.Exec(t, admin, "INSERT INTO hot SELECT i, 0 FROM generate_series(1, 8) AS g(i)")
+	simtest.Exec(t, admin, "ALTER TABLE hot SPLIT AT VALUES (100)")
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -109,7 +110,7 @@ func hotRowsGoOn(t *testing.T, seed uint64, write string, ddl ...string) {
 	}
 	begins := []string{"BEGIN", "BEGIN ISOLATION LEVEL READ COMMITTED", "BEGIN ISOLATION LEVEL REPEATABLE READ"}
 	for i := range 12 {
-		conn := connect(t, c, i%nodes)
+		conn := simtest.Connect(t, c, i%nodes)
 		dice := rand.New(rand.NewPCG(seed, uint64(i)))
 		workers.Go(func() {
 			for !stopped() {
@@ -137,7 +138,7 @@ func hotRowsGoOn(t *testing.T, seed uint64, write string, ddl ...string) {
 					return err
 				}
 				if err := tx(); err != nil {
-					switch code(err) {
+					switch simtest.Code(err) {
 					case "40001", "40P01":
 					case "42P01":
 						if !drops {
@@ -160,7 +161,7 @@ func hotRowsGoOn(t *testing.T, seed uint64, write string, ddl ...string) {
 			}
 		})
 	}
-	changer := connect(t, c, 0)
+	changer := simtest.Connect(t, c, 0)
 	workers.Go(func() {
 		for !stopped() {
 			for _, sql := range ddl {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestPromiseOfAnotherRange: a replica that has not applied a split yet asks for a promise for a key of the right side (leader.P29). It is the right side's leaseholder that answers, whose log has nothing to do with the
@@ -15,14 +16,14 @@ func TestPromiseOfAnotherRange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := continueWorld(t, simcluster.Options{})
-		far, near := connectTo(t, f.c, gatewayNode, "d"), connectTo(t, f.c, 0, "d")
+		far, near := simtest.ConnectTo(t, f.c, gatewayNode, "d"), simtest.ConnectTo(t, f.c, 0, "d")
 		time.Sleep(10 * time.Second)
 		for i := range 4 {
 			id := (i+1)*continueRows/4 - 10
 			read := func() int {
-				exec(t, far, "BEGIN READ ONLY")
-				v := one(t, far, fmt.Sprintf("SELECT v FROM t WHERE id = %d", id))
-				exec(t, far, "COMMIT")
+				simtest.Exec(t, far, "BEGIN READ ONLY")
+				v := simtest.One(t, far, fmt.Sprintf("SELECT v FROM t WHERE id = %d", id))
+				simtest.Exec(t, far, "COMMIT")
 				return v
 			}
 			read()
@@ -31,8 +32,8 @@ func TestPromiseOfAnotherRange(t *testing.T) {
 				t.Fatalf("%d; the near replica has served %d", v, f.served(nearNode)-before)
 			}
 			f.c.Machines[nearNode].Disk.SetSyncDelay(3 * time.Second) // it applies nothing meanwhile
-			exec(t, near, fmt.Sprintf("ALTER TABLE t SPLIT AT VALUES (%d)", id-10))
-			exec(t, near, fmt.Sprintf("UPDATE t SET v = 7 WHERE id = %d", id))
+			simtest.Exec(t, near, fmt.Sprintf("ALTER TABLE t SPLIT AT VALUES (%d)", id-10))
+			simtest.Exec(t, near, fmt.Sprintf("UPDATE t SET v = 7 WHERE id = %d", id))
 			begin := time.Now()
 			v := read()
 			t.Logf("read %d after %v", v, time.Since(begin))

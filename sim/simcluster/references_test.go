@@ -16,6 +16,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestReferencesAtAllLevels: clients at all levels of isolation add and remove parents and children in transactions of
@@ -26,7 +27,7 @@ func TestReferencesAtAllLevels(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := simcluster.Start(t, simcluster.Options{Log: logTo()})
+				c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
 				referencesAtAllLevels(t, c, seed)
 			})
 		})

@@ -13,30 +13,9 @@ import (
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/version"
 )
-
-// fails waits for the error that ends node i.
-func fails(t *testing.T, c *simcluster.Cluster, i int, within time.Duration) error {
-	t.Helper()
-	select {
-	case err := <-c.Node(i).Failed():
-		return err
-	case <-time.After(within):
-		t.Fatalf("node %d goes on", i)
-		return nil
-	}
-}
-
-// healthy writes through node i.
-func healthy(t *testing.T, c *simcluster.Cluster, i int) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := put(ctx, c.Node(i).DB(), userKey(i), "v"); err != nil {
-		t.Fatalf("through node %d: %v", i, err)
-	}
-}
 
 // TestStartWithAWrongClock: a node that starts with a clock that a majority finds wrong stops by itself, and starts
 // again once it is right. No other node is affected.
@@ -44,28 +23,28 @@ func TestStartWithAWrongClock(t *testing.T) {
 	t.Parallel()
 	for _, jump := range []time.Duration{2 * time.Second, -2 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-			replicated(t, c, 3)
+			c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+			simtest.Replicated(t, c, 3)
 			c.StopNode(2)
 			if jump < 0 {
 				time.Sleep(10 * time.Second) // past what the store remembers of its clock
 			}
 			c.Machines[2].Clock.Jump(jump)
 			c.Boot(2)
-			err := fails(t, c, 2, 20*time.Second)
+			err := simtest.Fails(t, c, 2, 20*time.Second)
 			var wrong *cluster.ClockError
 			if !errors.As(err, &wrong) {
 				t.Fatalf("ends with %v", err)
 			}
 			t.Log(err)
-			healthy(t, c, 0)
-			healthy(t, c, 1)
+			simtest.Healthy(t, c, 0)
+			simtest.Healthy(t, c, 1)
 			c.StopNode(2)
 			c.Machines[2].Clock.Jump(-jump)
 			c.Boot(2)
 			c.WaitReady(2)
 			time.Sleep(5 * time.Second)
-			healthy(t, c, 2)
+			simtest.Healthy(t, c, 2)
 		})
 	}
 }
@@ -75,7 +54,7 @@ func TestStoreOfAnotherCluster(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		alone := true
-		c := simcluster.New(t, simcluster.Options{Log: logTo(), Configure: func(i int, o *server.Options) {
+		c := simcluster.New(t, simcluster.Options{Log: simtest.LogTo(), Configure: func(i int, o *server.Options) {
 			if i == 2 && alone {
 				o.Join = nil
 			} else if i < 2 {
@@ -98,14 +77,14 @@ func TestStoreOfAnotherCluster(t *testing.T) {
 		c.StopNode(2)
 		alone = false
 		c.Boot(2)
-		err := fails(t, c, 2, 20*time.Second)
+		err := simtest.Fails(t, c, 2, 20*time.Second)
 		var wrong *cluster.WrongClusterError
 		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), other) || !strings.Contains(err.Error(), c.Node(0).ClusterName()) {
 			t.Fatalf("ends with %v", err)
 		}
 		t.Log(err)
-		healthy(t, c, 0)
-		healthy(t, c, 1)
+		simtest.Healthy(t, c, 0)
+		simtest.Healthy(t, c, 1)
 		if n := len(c.Node(0).Cluster().Nodes()); n != 2 {
 			t.Errorf("the cluster has %d nodes now", n)
 		}
@@ -117,8 +96,8 @@ func TestStoreOfAnotherCluster(t *testing.T) {
 func TestDecommission(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 4, Log: logTo()})
-		replicated(t, c, 3)
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 4, Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
 		ctx := context.Background()
 		desk := sim.NewMachine(sim.MachineOptions{Name: "desk", Region: c.Machines[0].Region, Network: c.Network}).Boot(ctx)
 		defer desk.Group.Stop()
@@ -146,7 +125,7 @@ func TestDecommission(t *testing.T) {
 			t.Errorf("replicas left: first %d, then %d", first, last)
 		}
 		var gone *cluster.DecommissionedError
-		if err := fails(t, c, victim, 10*time.Second); !errors.As(err, &gone) {
+		if err := simtest.Fails(t, c, victim, 10*time.Second); !errors.As(err, &gone) {
 			t.Errorf("the node ends with %v", err)
 		}
 		ranges, err := c.Ranges(ctx, 0)
@@ -158,10 +137,10 @@ func TestDecommission(t *testing.T) {
 				t.Errorf("range %d has replicas %v", d.ID, d.Replicas)
 			}
 		}
-		healthy(t, c, 0)
+		simtest.Healthy(t, c, 0)
 		c.StopNode(victim)
 		c.Boot(victim)
-		if err := fails(t, c, victim, 30*time.Second); !errors.As(err, &gone) {
+		if err := simtest.Fails(t, c, victim, 30*time.Second); !errors.As(err, &gone) {
 			t.Errorf("started again, the node ends with %v", err)
 		}
 		c.StopNode(victim)
@@ -191,13 +170,13 @@ func TestDecommission(t *testing.T) {
 			t.Errorf("it waits without saying so: %+v", said)
 		}
 		t.Log(said.Waiting)
-		replicated(t, c, 3)
+		simtest.Replicated(t, c, 3)
 		if err := admin.Recommission(ctx, next); err != nil {
 			t.Error(err)
 		}
 		// With fewer configured voters it completes.
-		conn := connect(t, c, 0)
-		exec(t, conn, "SET CLUSTER SETTING replicas.voters = 1")
+		conn := simtest.Connect(t, c, 0)
+		simtest.Exec(t, conn, "SET CLUSTER SETTING replicas.voters = 1")
 		limit, cancel = context.WithTimeout(ctx, 5*time.Minute)
 		defer cancel()
 		if err := admin.Decommission(limit, next, false, func(d server.Decommissioning) { said = d }); err != nil {
@@ -214,8 +193,8 @@ func TestCutOff(t *testing.T) {
 		old := version.Binary{Own: version.Version{Minor: 1}, Oldest: version.Version{Minor: 1}}
 		later := version.Binary{Own: version.Version{Minor: 2}, Oldest: old.Oldest}
 		binaries := []version.Binary{old, old, old}
-		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Configure: func(i int, o *server.Options) { o.Binary = binaries[i] }})
-		replicated(t, c, 3)
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), Configure: func(i int, o *server.Options) { o.Binary = binaries[i] }})
+		simtest.Replicated(t, c, 3)
 		for i := range 2 {
 			binaries[i] = later
 			c.StopNode(i)
@@ -223,15 +202,15 @@ func TestCutOff(t *testing.T) {
 			c.WaitReady(i)
 		}
 		time.Sleep(5 * time.Second)
-		healthy(t, c, 2)
+		simtest.Healthy(t, c, 2)
 		for i := range 2 {
 			c.Node(i).Version().Raise(later.Own)
 		}
-		err := fails(t, c, 2, 10*time.Second)
+		err := simtest.Fails(t, c, 2, 10*time.Second)
 		if want := "the binary of this node is too old: it has version 0.1, and the cluster is upgraded to 0.2"; !errors.As(err, new(*version.TooOldError)) ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("the node ends with %v; want %q", err, want)
 		}
-		healthy(t, c, 0)
+		simtest.Healthy(t, c, 0)
 	})
 }

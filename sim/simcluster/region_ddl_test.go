@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"meridian/sim"
+	"meridian/sim/simcluster/simtest"
 	"meridian/workload/movr"
 )
 
@@ -17,37 +18,37 @@ import (
 func TestMovrGoesAroundTheWorld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := threeContinents(t)
-		root := connect(t, c, 0)
-		exec(t, root, "CREATE DATABASE movr")
-		conn := connectTo(t, c, 0, "movr")
+		c := simtest.ThreeContinents(t)
+		root := simtest.Connect(t, c, 0)
+		simtest.Exec(t, root, "CREATE DATABASE movr")
+		conn := simtest.ConnectTo(t, c, 0, "movr")
 		if err := movr.LoadSample(context.Background(), conn); err != nil {
 			t.Fatal(err)
 		}
 		statements, began := movr.Localities("movr", sim.ThreeRegions().Names), time.Now()
 		for _, q := range statements {
 			start := time.Now()
-			exec(t, conn, q)
+			simtest.Exec(t, conn, q)
 			t.Logf("%-90.90s %v", strings.Join(strings.Fields(q), " "), time.Since(start))
 		}
 		if t.Logf("%d statements in %v", len(statements), time.Since(began)); len(statements) != 14 {
 			t.Errorf("%d statements", len(statements))
 		}
-		placed(t, "users", func() (string, bool) {
-			got := placesOf(t, c, conn, "users")
+		simtest.Placed(t, "users", func() (string, bool) {
+			got := simtest.PlacesOf(t, c, conn, "users")
 			return got, strings.Contains(got, "3 europe-west1; lease europe-west1") && strings.Contains(got, "3 us-west1; lease us-west1") && strings.Contains(got, "3 us-east1; lease us-east1")
 		})
 		t.Logf("in place after %v", time.Since(began))
-		eu := connectTo(t, c, 6, "movr")
-		roundTrips(t, "a read at home", 0, func() { exec(t, eu, "SELECT name FROM users WHERE city = 'paris'") })
-		roundTrips(t, "a write at home", 0, func() { exec(t, eu, "UPDATE users SET name = 'Ada' WHERE city = 'paris'") })
+		eu := simtest.ConnectTo(t, c, 6, "movr")
+		simtest.RoundTrips(t, "a read at home", 0, func() { simtest.Exec(t, eu, "SELECT name FROM users WHERE city = 'paris'") })
+		simtest.RoundTrips(t, "a write at home", 0, func() { simtest.Exec(t, eu, "UPDATE users SET name = 'Ada' WHERE city = 'paris'") })
 
 		// A region fails, and all goes on.
 		began = time.Now()
-		exec(t, conn, "ALTER DATABASE movr SURVIVE REGION FAILURE")
+		simtest.Exec(t, conn, "ALTER DATABASE movr SURVIVE REGION FAILURE")
 		t.Logf("SURVIVE REGION FAILURE: %v", time.Since(began))
-		placed(t, "users", func() (string, bool) {
-			got := placesOf(t, c, conn, "users")
+		simtest.Placed(t, "users", func() (string, bool) {
+			got := simtest.PlacesOf(t, c, conn, "users")
 			for _, r := range []string{"europe-west1", "us-east1", "us-west1"} {
 				ok := false
 				for line := range strings.SplitSeq(got, "\n") {
@@ -82,37 +83,23 @@ func TestMovrGoesAroundTheWorld(t *testing.T) {
 	})
 }
 
-// placed waits until ranges are where they should be.
-func placed(t *testing.T, what string, f func() (string, bool)) {
-	t.Helper()
-	var got string
-	for range 240 {
-		var ok bool
-		if got, ok = f(); ok {
-			return
-		}
-		time.Sleep(500 * time.Millisecond)
-	}
-	t.Errorf("%s is at\n%s", what, got)
-}
-
 // TestRowsWaitForTheirPlace: where a database forbids regions, a region that is added gets rows when its partitions are there, and a statement that narrows the places of
 // rows returns when the replicas have moved.
 func TestRowsWaitForTheirPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := threeContinents(t)
-		root := connect(t, c, 0)
-		exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1"`)
-		conn := connectTo(t, c, 0, "d")
-		exec(t, conn, "CREATE TABLE u (id int PRIMARY KEY, v int)")
-		exec(t, conn, "INSERT INTO u VALUES (1, 1), (2, 2)")
-		exec(t, conn, "ALTER TABLE u SET LOCALITY REGIONAL BY ROW")
+		c := simtest.ThreeContinents(t)
+		root := simtest.Connect(t, c, 0)
+		simtest.Exec(t, root, `CREATE DATABASE d PRIMARY REGION "us-east1" REGIONS "us-west1"`)
+		conn := simtest.ConnectTo(t, c, 0, "d")
+		simtest.Exec(t, conn, "CREATE TABLE u (id int PRIMARY KEY, v int)")
+		simtest.Exec(t, conn, "INSERT INTO u VALUES (1, 1), (2, 2)")
+		simtest.Exec(t, conn, "ALTER TABLE u SET LOCALITY REGIONAL BY ROW")
 		settled := func(q string) {
 			start := time.Now()
-			exec(t, conn, q)
+			simtest.Exec(t, conn, q)
 			took := time.Since(start)
-			got := placesOf(t, c, conn, "u")
+			got := simtest.PlacesOf(t, c, conn, "u")
 			t.Logf("%s: %v\n%s", q, took, got)
 			for line := range strings.SplitSeq(got, "\n") {
 				places, _, _ := strings.Cut(line, "; lease")
@@ -126,9 +113,9 @@ func TestRowsWaitForTheirPlace(t *testing.T) {
 		}
 		settled("ALTER DATABASE d PLACEMENT RESTRICTED")
 		settled(`ALTER DATABASE d ADD REGION "europe-west1"`)
-		if got := placesOf(t, c, conn, "u"); !strings.Contains(got, "europe-west1") {
+		if got := simtest.PlacesOf(t, c, conn, "u"); !strings.Contains(got, "europe-west1") {
 			t.Errorf("the region's partition is at %s", got)
 		}
-		exec(t, conn, "INSERT INTO u (id, v, crdb_region) VALUES (3, 3, 'europe-west1')")
+		simtest.Exec(t, conn, "INSERT INTO u (id, v, crdb_region) VALUES (3, 3, 'europe-west1')")
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"meridian/kv"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // regionLimits are measurements of statements over the five regions of the paper, in exact virtual time, by the operation that they belong to.
@@ -48,7 +49,7 @@ func (l *regionLimits) take(operation string, conn *pgx.Conn, from string, least
 			l.numbers++
 			q := strings.ReplaceAll(text, "$n", strconv.Itoa(1000+l.numbers))
 			begun := time.Now()
-			exec(l.T, conn, q)
+			simtest.Exec(l.T, conn, q)
 			if m.took = time.Since(begun); try > 0 {
 				if m.good() {
 					break
@@ -76,7 +77,7 @@ func (l *regionLimits) quorum(conn *pgx.Conn, table, region string) (longest tim
 	if err != nil {
 		l.Fatal(err)
 	}
-	span := keys.IndexSpan(tableIDOf(l.T, conn, table), uint32(1))
+	span := keys.IndexSpan(simtest.TableIDOf(l.T, conn, table), uint32(1))
 	for _, d := range ranges {
 		if !span.Contains(d.Start) {
 			continue
@@ -85,7 +86,7 @@ func (l *regionLimits) quorum(conn *pgx.Conn, table, region string) (longest tim
 		home := 0
 		for _, r := range d.Replicas {
 			if r.Type == kv.Voter {
-				at := regionOf(l.c, r.Node)
+				at := simtest.RegionOf(l.c, r.Node)
 				if away = append(away, l.regions.RTT(region, at)); at == region {
 					home++
 				}
@@ -96,14 +97,6 @@ func (l *regionLimits) quorum(conn *pgx.Conn, table, region string) (longest tim
 		}
 	}
 	return longest
-}
-
-func tableIDOf(t *testing.T, conn *pgx.Conn, name string) (id uint32) {
-	t.Helper()
-	if err := conn.QueryRow(context.Background(), "SELECT $1::text::regclass::oid", name).Scan(&id); err != nil {
-		t.Fatal(err)
-	}
-	return id
 }
 
 // The operations that have limits.
@@ -144,8 +137,8 @@ func (l *regionLimits) measure() {
 	l.c = fiveContinents(l.T)
 	names := l.regions.Names
 	create := func(database string) *pgx.Conn {
-		exec(l.T, connect(l.T, l.c, 0), fmt.Sprintf(`CREATE DATABASE %s PRIMARY REGION "%s" REGIONS "%s", "%s", "%s", "%s"`, database, names[0], names[1], names[2], names[3], names[4]))
-		return connectTo(l.T, l.c, 0, database)
+		simtest.Exec(l.T, simtest.Connect(l.T, l.c, 0), fmt.Sprintf(`CREATE DATABASE %s PRIMARY REGION "%s" REGIONS "%s", "%s", "%s", "%s"`, database, names[0], names[1], names[2], names[3], names[4]))
+		return simtest.ConnectTo(l.T, l.c, 0, database)
 	}
 	home := create("movr")
 	for _, q := range []string{
@@ -156,15 +149,15 @@ func (l *regionLimits) measure() {
 			CASE id % 5 WHEN 0 THEN 'us-east1' WHEN 1 THEN 'us-west1' WHEN 2 THEN 'europe-west1' WHEN 3 THEN 'asia-northeast1' ELSE 'australia-southeast1' END::crdb_internal_region) STORED)
 			LOCALITY REGIONAL BY ROW`,
 	} {
-		exec(l.T, home, q)
+		simtest.Exec(l.T, home, q)
 	}
 	for i, r := range names {
-		exec(l.T, home, fmt.Sprintf("INSERT INTO users (id, email, phone, name, crdb_region) VALUES (%d, 'e%d', 'p%d', 'n', '%s')", i, i, i, r))
+		simtest.Exec(l.T, home, fmt.Sprintf("INSERT INTO users (id, email, phone, name, crdb_region) VALUES (%d, 'e%d', 'p%d', 'n', '%s')", i, i, i, r))
 	}
 	l.conform()
 	l.writesAndReads("movr", limitHome, func(string) time.Duration { return 0 })
 	for i, from := range names {
-		conn := connectTo(l.T, l.c, 3*i, "movr")
+		conn := simtest.ConnectTo(l.T, l.c, 3*i, "movr")
 		away, far := (i+1)%5, l.farthest(from)
 		nearest := l.regions.RTT(from, names[away])
 		l.take(limitAway, conn, from, nearest, nearest, fmt.Sprintf("SELECT name FROM users WHERE id = %d", away), fmt.Sprintf("SELECT id FROM users WHERE email = 'e%d'", away),
@@ -176,13 +169,13 @@ func (l *regionLimits) measure() {
 	}
 
 	// Ranges that close the future send many messages, so this table is GLOBAL only for as long as it is read.
-	exec(l.T, home, "CREATE TABLE codes (id int PRIMARY KEY, v int) LOCALITY GLOBAL")
-	exec(l.T, home, "INSERT INTO codes VALUES (1, 1), (2, 2)")
+	simtest.Exec(l.T, home, "CREATE TABLE codes (id int PRIMARY KEY, v int) LOCALITY GLOBAL")
+	simtest.Exec(l.T, home, "INSERT INTO codes VALUES (1, 1), (2, 2)")
 	l.conform()
 	for i, from := range names {
-		l.take(limitGlobal, connectTo(l.T, l.c, 3*i, "movr"), from, 0, 0, "SELECT v FROM codes WHERE id = 2", "SELECT count(*), sum(v) FROM codes")
+		l.take(limitGlobal, simtest.ConnectTo(l.T, l.c, 3*i, "movr"), from, 0, 0, "SELECT v FROM codes WHERE id = 2", "SELECT count(*), sum(v) FROM codes")
 	}
-	exec(l.T, home, "ALTER TABLE codes SET LOCALITY REGIONAL BY TABLE")
+	simtest.Exec(l.T, home, "ALTER TABLE codes SET LOCALITY REGIONAL BY TABLE")
 
 	for _, r := range names {
 		var n int
@@ -193,10 +186,10 @@ func (l *regionLimits) measure() {
 
 	// Another database survives the loss of a region; this one does not, and the rows of other regions are as before.
 	second := create("sturdy")
-	exec(l.T, second, "ALTER DATABASE sturdy SURVIVE REGION FAILURE")
-	exec(l.T, second, "CREATE TABLE users (id int PRIMARY KEY, email text UNIQUE, phone text UNIQUE, name text) LOCALITY REGIONAL BY ROW")
+	simtest.Exec(l.T, second, "ALTER DATABASE sturdy SURVIVE REGION FAILURE")
+	simtest.Exec(l.T, second, "CREATE TABLE users (id int PRIMARY KEY, email text UNIQUE, phone text UNIQUE, name text) LOCALITY REGIONAL BY ROW")
 	for i, r := range names {
-		exec(l.T, second, fmt.Sprintf("INSERT INTO users (id, email, phone, name, crdb_region) VALUES (%d, 'e%d', 'p%d', 'n', '%s')", i, i, i, r))
+		simtest.Exec(l.T, second, fmt.Sprintf("INSERT INTO users (id, email, phone, name, crdb_region) VALUES (%d, 'e%d', 'p%d', 'n', '%s')", i, i, i, r))
 	}
 	l.conform()
 	l.writesAndReads("sturdy", limitSurvive, func(r string) time.Duration { return l.quorum(second, "users", r) })
@@ -205,8 +198,8 @@ func (l *regionLimits) measure() {
 	conns := map[string][]*pgx.Conn{}
 	for i := range names {
 		for _, database := range []string{"movr", "sturdy"} {
-			conn := connectTo(l.T, l.c, 3*i, database)
-			exec(l.T, conn, fmt.Sprintf("UPDATE users SET name = 'before' WHERE id = %d", i))
+			conn := simtest.ConnectTo(l.T, l.c, 3*i, database)
+			simtest.Exec(l.T, conn, fmt.Sprintf("UPDATE users SET name = 'before' WHERE id = %d", i))
 			conns[database] = append(conns[database], conn)
 		}
 	}
@@ -219,7 +212,7 @@ func (l *regionLimits) measure() {
 		if i == lost {
 			from, conn = names[0], conns["sturdy"][0]
 		}
-		exec(l.T, conn, fmt.Sprintf("UPDATE users SET name = 'after%d' WHERE id = %d", i, i))
+		simtest.Exec(l.T, conn, fmt.Sprintf("UPDATE users SET name = 'after%d' WHERE id = %d", i, i))
 		l.measured[limitFailure] = append(l.measured[limitFailure], measurement{from, fmt.Sprintf("UPDATE users of %s", names[i]), 0, 5 * time.Second, time.Since(begun)})
 	}
 	var kept int
@@ -239,7 +232,7 @@ func (l *regionLimits) measure() {
 // conform waits until all replicas and leases are where they should be, and closed timestamps have reached them.
 func (l *regionLimits) conform() {
 	l.Helper()
-	placed(l.T, "all", func() (string, bool) {
+	simtest.Placed(l.T, "all", func() (string, bool) {
 		misfits, _, err := l.c.Node(0).Conforms(context.Background(), keys.Span{Start: keys.TablePrefix, End: keys.TablePrefix.PrefixEnd()}, true)
 		return fmt.Sprint(misfits, err), err == nil && len(misfits) == 0
 	})
@@ -255,7 +248,7 @@ func bounded(table string, id int) []string {
 // writesAndReads measures, in each region, statements on the row that is homed there.
 func (l *regionLimits) writesAndReads(database, operation string, write func(region string) time.Duration) {
 	for i, from := range l.regions.Names {
-		conn := connectTo(l.T, l.c, 3*i, database)
+		conn := simtest.ConnectTo(l.T, l.c, 3*i, database)
 		l.take(operation, conn, from, 0, 0, fmt.Sprintf("SELECT * FROM users WHERE id = %d", i), fmt.Sprintf("SELECT * FROM users WHERE email = 'e%d'", i))
 		most := write(from)
 		l.take(operation, conn, from, most, most, fmt.Sprintf("UPDATE users SET name = 'x' WHERE id = %d", i), fmt.Sprintf("UPDATE users SET name = 'x' WHERE phone = 'p%d'", i))

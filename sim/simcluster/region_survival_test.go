@@ -14,6 +14,7 @@ import (
 
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestTwoRegionsFail: rows of a database that survives the failure of two regions are written within five seconds of losing two of five, and nothing that was
@@ -24,18 +25,18 @@ func TestTwoRegionsFail(t *testing.T) {
 		ctx := context.Background()
 		regions := sim.FiveRegions()
 		names := regions.Names
-		c := simcluster.Start(t, simcluster.Options{Regions: regions, NodesPerRegion: 1, Log: logTo()})
-		exec(t, connect(t, c, 0), fmt.Sprintf(`CREATE DATABASE d PRIMARY REGION "%s" REGIONS "%s", "%s", "%s", "%s" SURVIVE 2 REGIONS FAILURE`, names[0], names[1], names[2], names[3], names[4]))
-		conn := connectTo(t, c, 0, "d")
-		exec(t, conn, "CREATE TABLE rows (id int PRIMARY KEY, home text, n int NOT NULL) LOCALITY REGIONAL BY ROW")
-		exec(t, conn, "CREATE TABLE codes (id int PRIMARY KEY, n int NOT NULL) LOCALITY GLOBAL")
+		c := simcluster.Start(t, simcluster.Options{Regions: regions, NodesPerRegion: 1, Log: simtest.LogTo()})
+		simtest.Exec(t, simtest.Connect(t, c, 0), fmt.Sprintf(`CREATE DATABASE d PRIMARY REGION "%s" REGIONS "%s", "%s", "%s", "%s" SURVIVE 2 REGIONS FAILURE`, names[0], names[1], names[2], names[3], names[4]))
+		conn := simtest.ConnectTo(t, c, 0, "d")
+		simtest.Exec(t, conn, "CREATE TABLE rows (id int PRIMARY KEY, home text, n int NOT NULL) LOCALITY REGIONAL BY ROW")
+		simtest.Exec(t, conn, "CREATE TABLE codes (id int PRIMARY KEY, n int NOT NULL) LOCALITY GLOBAL")
 		for i, r := range names {
-			exec(t, conn, fmt.Sprintf("INSERT INTO rows (id, home, n, crdb_region) VALUES (%d, '%s', 0, '%[2]s')", i, r))
+			simtest.Exec(t, conn, fmt.Sprintf("INSERT INTO rows (id, home, n, crdb_region) VALUES (%d, '%s', 0, '%[2]s')", i, r))
 		}
-		exec(t, conn, "INSERT INTO codes VALUES (1, 0)")
+		simtest.Exec(t, conn, "INSERT INTO codes VALUES (1, 0)")
 		for _, table := range []string{"rows", "codes"} {
-			placed(t, table, func() (string, bool) {
-				got, ok := placesOf(t, c, conn, table), true
+			simtest.Placed(t, table, func() (string, bool) {
+				got, ok := simtest.PlacesOf(t, c, conn, table), true
 				for line := range strings.SplitSeq(got, "\n") {
 					for _, r := range names {
 						ok = ok && strings.Contains(line, "1 "+r)
@@ -60,7 +61,7 @@ func TestTwoRegionsFail(t *testing.T) {
 			if id == 5 {
 				q = "UPDATE codes SET n = n + 1 WHERE id = 1"
 			}
-			client := connectTo(t, c, node, "d")
+			client := simtest.ConnectTo(t, c, node, "d")
 			clients.Go(func() {
 				for {
 					select {
@@ -110,7 +111,7 @@ func TestTwoRegionsFail(t *testing.T) {
 			t.Errorf("a write took %v", longest)
 		}
 		for _, node := range []int{0, 1, 4} {
-			conn := connectTo(t, c, node, "d")
+			conn := simtest.ConnectTo(t, c, node, "d")
 			for q, want := range acknowledged {
 				var id, n int
 				table := "rows"

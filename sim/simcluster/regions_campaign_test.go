@@ -18,6 +18,7 @@ import (
 	"meridian/sim"
 	"meridian/sim/fault"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/workload/anomalies"
 )
 
@@ -39,12 +40,12 @@ func TestRegionsCampaign(t *testing.T) {
 	t.Parallel()
 	var virtual time.Duration
 	var failed []int
-	seeds := seedsAsked(t, 1, 1)
+	seeds := simtest.Seeds(t, 1, 1)
 	for _, seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			k := newRegionsCampaign(uint64(seed))
 			begun := time.Now()
-			defer watchdog(seed).Stop()
+			defer simtest.Watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) { k.run(t) })
 			if err := k.work.Judged(); err != nil {
 				k.problem("%v", err)
@@ -141,7 +142,7 @@ func (k *regionsCampaign) run(t *testing.T) {
 	for _, r := range all.Names[:n-1] {
 		k.members[r] = true
 	}
-	o := simcluster.Options{Seed: k.seed, Log: logTo(), Probes: k.probes, Regions: all, MaxOffset: 250 * time.Millisecond}
+	o := simcluster.Options{Seed: k.seed, Log: simtest.LogTo(), Probes: k.probes, Regions: all, MaxOffset: 250 * time.Millisecond}
 	for i := range n {
 		o.Nodes = append(o.Nodes, 1)
 		if i == 0 {

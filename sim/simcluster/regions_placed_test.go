@@ -3,7 +3,6 @@ package simcluster_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -15,10 +14,10 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/placement"
+	"meridian/sim/simcluster/simtest"
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/catalog/region"
-	"meridian/txn"
 )
 
 // The replicas of a range are a row, and so is each object of the schema, and both have all their versions. So it is checked, for every change of replicas that was
@@ -56,51 +55,6 @@ func (k *regionsCampaign) follow(stop chan struct{}) chan []keys.Key {
 		}
 	}()
 	return out
-}
-
-// rowVersion is what a row was from a moment on.
-type rowVersion struct {
-	at  clock.Timestamp
-	row kv.KeyValue
-}
-
-// versionsOf are the versions of the rows of a span, in order of time.
-func versionsOf(ctx context.Context, db *txn.DB, span keys.Span, since clock.Timestamp) (out []rowVersion, err error) {
-	read := func(span keys.Span, at clock.Timestamp) (rows []kv.KeyValue, err error) {
-		err = db.Run(ctx, txn.TxnOptions{ReadOnly: true, AsOf: at}, func(ctx context.Context, tx *txn.Txn) error {
-			rows, err = scanTxn(ctx, tx, span)
-			return err
-		})
-		return rows, err
-	}
-	seen := map[string]bool{}
-	// A row that is gone is found at one of these moments, unless it was there for a short time only.
-	for at := db.Clock().Now(); since.Less(at); at = at.Add(-2 * time.Second) {
-		rows, err := read(span, at)
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range rows {
-			for {
-				name := fmt.Sprintf("%s at %v", r.Key, r.Timestamp)
-				if seen[name] {
-					break
-				}
-				seen[name] = true
-				out = append(out, rowVersion{r.Timestamp, r})
-				earlier, err := read(keys.Span{Start: r.Key, End: r.Key.Next()}, r.Timestamp.Prev())
-				if err != nil {
-					return nil, err
-				}
-				if len(earlier) == 0 {
-					break
-				}
-				r = earlier[0]
-			}
-		}
-	}
-	slices.SortStableFunc(out, func(a, b rowVersion) int { return a.at.Compare(b.at) })
-	return out, nil
 }
 
 // thenCatalogue is the catalogue as it was at some moment.
@@ -152,7 +106,7 @@ func (k *regionsCampaign) checkPlaced(starts []keys.Key) {
 	defer cancel()
 	db := k.c.Node(0).DB()
 	since := clock.Timestamp{Wall: k.start.UnixNano()}
-	objects, err := versionsOf(ctx, db, keys.IndexSpan(catalog.DescriptorTableID, catalog.IndexID(1)), since)
+	objects, err := simtest.VersionsOf(ctx, db, keys.IndexSpan(catalog.DescriptorTableID, catalog.IndexID(1)), since)
 	if err != nil {
 		k.problem("the history of the catalogue: %v", err)
 		return
@@ -163,14 +117,14 @@ func (k *regionsCampaign) checkPlaced(starts []keys.Key) {
 	whole := placement.DefaultZone()
 	for i, v := range objects {
 		d := &lease.Descriptor{}
-		if err := json.Unmarshal(v.row.Value, d); err != nil {
+		if err := json.Unmarshal(v.Row.Value, d); err != nil {
 			k.problem("a descriptor: %v", err)
 			return
 		}
-		if now[d.ID()] = d; i+1 < len(objects) && objects[i+1].at == v.at {
+		if now[d.ID()] = d; i+1 < len(objects) && objects[i+1].At == v.At {
 			continue
 		}
-		states = append(states, schemaAt{v.at, region.Spans(now, whole)})
+		states = append(states, schemaAt{v.At, region.Spans(now, whole)})
 	}
 	nodes := map[kv.NodeID]*placement.Node{}
 	for i, m := range k.c.Machines {
@@ -182,7 +136,7 @@ func (k *regionsCampaign) checkPlaced(starts []keys.Key) {
 		nodes[id] = &placement.Node{Node: id, Locality: l}
 	}
 	// Each of these reads is a round trip or two, so they are made side by side.
-	histories := make([][]rowVersion, len(starts))
+	histories := make([][]simtest.RowVersion, len(starts))
 	var readers sync.WaitGroup
 	turn := make(chan struct{}, 16)
 	for i, start := range starts {
@@ -194,7 +148,7 @@ func (k *regionsCampaign) checkPlaced(starts []keys.Key) {
 			defer func() { <-turn }()
 			key := keys.RangeDescriptorKey(start)
 			var err error
-			if histories[i], err = versionsOf(ctx, db, keys.Span{Start: key, End: key.Next()}, since); err != nil {
+			if histories[i], err = simtest.VersionsOf(ctx, db, keys.Span{Start: key, End: key.Next()}, since); err != nil {
 				k.problem("the history of a range: %v", err)
 			}
 		})
@@ -202,14 +156,14 @@ func (k *regionsCampaign) checkPlaced(starts []keys.Key) {
 	readers.Wait()
 	for _, versions := range histories {
 		for i := 1; i < len(versions); i++ {
-			old, err1 := kv.DecodeRangeDescriptor(versions[i-1].row.Value)
-			d, err2 := kv.DecodeRangeDescriptor(versions[i].row.Value)
+			old, err1 := kv.DecodeRangeDescriptor(versions[i-1].Row.Value)
+			d, err2 := kv.DecodeRangeDescriptor(versions[i].Row.Value)
 			if err1 != nil || err2 != nil {
 				k.problem("a range descriptor: %v, %v", err1, err2)
 				return
 			}
 			if old.ID == d.ID {
-				k.checkChange(states, &old, &d, versions[i].at, nodes)
+				k.checkChange(states, &old, &d, versions[i].At, nodes)
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package simcluster_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net"
 	"net/http"
 	"slices"
@@ -12,120 +11,30 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"meridian/console"
-	"meridian/keys"
-	"meridian/kv"
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
-
-// threeContinents is a cluster of three nodes, in three zones, in each of three regions.
-func threeContinents(t *testing.T) *simcluster.Cluster {
-	t.Helper()
-	return simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 3, Log: logTo()})
-}
-
-func connectTo(t *testing.T, c *simcluster.Cluster, i int, database string) *pgx.Conn {
-	t.Helper()
-	conn, err := c.Connect(context.Background(), i, database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close(context.Background()) })
-	return conn
-}
-
-// regionOf is the region of a node.
-func regionOf(c *simcluster.Cluster, n kv.NodeID) string {
-	for i := range c.Len() {
-		if node := c.Node(i); node != nil && node.NodeID() == n {
-			return c.Machines[i].Region
-		}
-	}
-	return "?"
-}
-
-// placesOf describes where the ranges of a table are: voters by region, non-voters in parentheses, witnesses in brackets, the leaseholder's region at the end.
-func placesOf(t *testing.T, c *simcluster.Cluster, conn *pgx.Conn, table string) string {
-	t.Helper()
-	var id uint32
-	if err := conn.QueryRow(context.Background(), "SELECT $1::text::regclass::oid", table).Scan(&id); err != nil {
-		t.Fatal(err)
-	}
-	ranges, err := c.Ranges(context.Background(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	span := keys.TableSpan(id)
-	var out []string
-	for _, d := range ranges {
-		if !d.Start.Less(span.End) || !span.Start.Less(d.End) {
-			continue
-		}
-		places := map[string]int{}
-		for _, r := range d.Replicas {
-			p := regionOf(c, r.Node)
-			if r.Type != kv.Voter {
-				p = "(" + p + ")"
-			}
-			if r.Witness {
-				p = "[" + p + "]"
-			}
-			places[p]++
-		}
-		var words []string
-		for p, n := range places {
-			words = append(words, fmt.Sprintf("%d %s", n, p))
-		}
-		slices.Sort(words)
-		lease := "none"
-		for i := range c.Len() {
-			c.On(i, func(_ context.Context, n *server.Node) {
-				if r := n.Store().Replica(d.ID); r != nil {
-					if l, ok := r.Lease(); ok {
-						lease = regionOf(c, l.Holder.Node)
-					}
-				}
-			})
-		}
-		out = append(out, strings.Join(words, ", ")+"; lease "+lease)
-	}
-	return strings.Join(out, "\n")
-}
-
-// settle waits until a table's ranges are where they should be.
-func settle(t *testing.T, c *simcluster.Cluster, conn *pgx.Conn, table, want string) {
-	t.Helper()
-	var got string
-	for range 240 {
-		if got = placesOf(t, c, conn, table); got == want {
-			return
-		}
-		time.Sleep(500 * time.Millisecond)
-	}
-	t.Errorf("%s is at\n%s\nwant\n%s", table, got, want)
-}
 
 // TestRegionalByTable: replicas and leases of tables go where their localities say, and reads at home leave no region.
 func TestRegionalByTable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := threeContinents(t)
-		root := connect(t, c, 0)
-		exec(t, root, `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
-		conn := connectTo(t, c, 0, "movr")
-		exec(t, conn, `CREATE TABLE home (id int PRIMARY KEY, v int)`)
-		exec(t, conn, `CREATE TABLE away (id int PRIMARY KEY, v int) LOCALITY REGIONAL BY TABLE IN "europe-west1"`)
-		exec(t, conn, `INSERT INTO home VALUES (1, 1)`)
-		exec(t, conn, `INSERT INTO away VALUES (1, 1)`)
-		settle(t, c, conn, "home", "1 (europe-west1), 1 (us-west1), 3 us-east1; lease us-east1")
-		settle(t, c, conn, "away", "1 (us-east1), 1 (us-west1), 3 europe-west1; lease europe-west1")
-		eu := connectTo(t, c, 6, "movr")
-		roundTrips(t, "a read at home", 0, func() { exec(t, eu, "SELECT v FROM away WHERE id = 1") })
-		roundTrips(t, "a write at home", 0, func() { exec(t, eu, "UPDATE away SET v = v + 1 WHERE id = 1") })
+		c := simtest.ThreeContinents(t)
+		root := simtest.Connect(t, c, 0)
+		simtest.Exec(t, root, `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		conn := simtest.ConnectTo(t, c, 0, "movr")
+		simtest.Exec(t, conn, `CREATE TABLE home (id int PRIMARY KEY, v int)`)
+		simtest.Exec(t, conn, `CREATE TABLE away (id int PRIMARY KEY, v int) LOCALITY REGIONAL BY TABLE IN "europe-west1"`)
+		simtest.Exec(t, conn, `INSERT INTO home VALUES (1, 1)`)
+		simtest.Exec(t, conn, `INSERT INTO away VALUES (1, 1)`)
+		simtest.Settle(t, c, conn, "home", "1 (europe-west1), 1 (us-west1), 3 us-east1; lease us-east1")
+		simtest.Settle(t, c, conn, "away", "1 (us-east1), 1 (us-west1), 3 europe-west1; lease europe-west1")
+		eu := simtest.ConnectTo(t, c, 6, "movr")
+		simtest.RoundTrips(t, "a read at home", 0, func() { simtest.Exec(t, eu, "SELECT v FROM away WHERE id = 1") })
+		simtest.RoundTrips(t, "a write at home", 0, func() { simtest.Exec(t, eu, "UPDATE away SET v = v + 1 WHERE id = 1") })
 	})
 }
 
@@ -133,15 +42,15 @@ func TestRegionalByTable(t *testing.T) {
 func TestConsoleRegions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 3, Log: logTo(), Configure: func(i int, o *server.Options) {
+		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 3, Log: simtest.LogTo(), Configure: func(i int, o *server.Options) {
 			if i == 0 {
 				o.HTTPAddr = "n1:8080"
 			}
 		}})
-		exec(t, connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
-		conn := connectTo(t, c, 0, "movr")
-		exec(t, conn, `CREATE TABLE away (id int PRIMARY KEY, v int) LOCALITY REGIONAL BY TABLE IN "europe-west1"`)
-		settle(t, c, conn, "away", "1 (us-east1), 1 (us-west1), 3 europe-west1; lease europe-west1")
+		simtest.Exec(t, simtest.Connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		conn := simtest.ConnectTo(t, c, 0, "movr")
+		simtest.Exec(t, conn, `CREATE TABLE away (id int PRIMARY KEY, v int) LOCALITY REGIONAL BY TABLE IN "europe-west1"`)
+		simtest.Settle(t, c, conn, "away", "1 (us-east1), 1 (us-west1), 3 europe-west1; lease europe-west1")
 		tr := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
 			return c.Network.Node("monitor", "us-east1").Dial(ctx, addr)
 		}}
@@ -173,11 +82,11 @@ func TestConsoleRegions(t *testing.T) {
 			t.Errorf("tables: %+v", a.Tables)
 		}
 		// Writes take as long as their gateway is away from the table's home.
-		exec(t, conn, "INSERT INTO away VALUES (1, 1)")
-		home := connectTo(t, c, 7, "movr")
+		simtest.Exec(t, conn, "INSERT INTO away VALUES (1, 1)")
+		home := simtest.ConnectTo(t, c, 7, "movr")
 		for range 20 {
-			exec(t, conn, "UPDATE away SET v = v + 1 WHERE id = 1")
-			exec(t, home, "UPDATE away SET v = v + 1 WHERE id = 1")
+			simtest.Exec(t, conn, "UPDATE away SET v = v + 1 WHERE id = 1")
+			simtest.Exec(t, home, "UPDATE away SET v = v + 1 WHERE id = 1")
 		}
 		for _, l := range ask().Latencies {
 			least, most, count := 0.0, 0.0, int64(0)
@@ -198,7 +107,7 @@ func TestConsoleRegions(t *testing.T) {
 		for i := range c.Len() {
 			c.On(i, func(_ context.Context, n *server.Node) { n.Store().PauseQueues(true) })
 		}
-		exec(t, conn, "CREATE TABLE stays (id int PRIMARY KEY)")
+		simtest.Exec(t, conn, "CREATE TABLE stays (id int PRIMARY KEY)")
 		found := false
 		for _, x := range ask().Tables {
 			found = found || x.Name == "stays" && x.Violations == 1 && strings.Contains(x.Violation, "no replica may be on")
@@ -213,14 +122,14 @@ func TestConsoleRegions(t *testing.T) {
 func TestConfinedStatistics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := threeContinents(t)
-		root := connect(t, c, 0)
+		c := simtest.ThreeContinents(t)
+		root := simtest.Connect(t, c, 0)
 		for name, want := range map[string]int{"DEFAULT": 1, "RESTRICTED": 0} {
-			exec(t, root, `CREATE DATABASE "`+strings.ToLower(name)+`" PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1" PLACEMENT `+name)
-			conn := connectTo(t, c, 0, strings.ToLower(name))
-			exec(t, conn, `CREATE TABLE people (id int PRIMARY KEY, name text)`)
-			exec(t, conn, `INSERT INTO people SELECT i, 'secret' FROM generate_series(1, 100) AS i`)
-			exec(t, conn, `ANALYZE people`)
+			simtest.Exec(t, root, `CREATE DATABASE "`+strings.ToLower(name)+`" PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1" PLACEMENT `+name)
+			conn := simtest.ConnectTo(t, c, 0, strings.ToLower(name))
+			simtest.Exec(t, conn, `CREATE TABLE people (id int PRIMARY KEY, name text)`)
+			simtest.Exec(t, conn, `INSERT INTO people SELECT i, 'secret' FROM generate_series(1, 100) AS i`)
+			simtest.Exec(t, conn, `ANALYZE people`)
 			var columns, values int
 			if err := conn.QueryRow(context.Background(), `SELECT count(*), count(most_common_vals) FROM pg_stats WHERE tablename = 'people' AND attname = 'name'`).Scan(&columns, &values); err != nil {
 				t.Fatal(err)

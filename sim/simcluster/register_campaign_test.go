@@ -27,6 +27,7 @@ import (
 	"meridian/sim"
 	"meridian/sim/fault"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/txn"
 )
 
@@ -94,7 +95,7 @@ type mixed struct {
 	seen  int64 // when a client had read its row; zero: none has
 }
 
-func rowKey(value int64) keys.Key { return userKey(2000 + int(value)) }
+func rowKey(value int64) keys.Key { return simtest.UserKey(2000 + int(value)) }
 
 const registersOfCampaign = 60
 
@@ -111,7 +112,7 @@ func anyRegister(dice *rand.Rand) int {
 	return 25 * dice.IntN(2)
 }
 
-func registerKey(i int) keys.Key { return userKey(1000 + i) }
+func registerKey(i int) keys.Key { return simtest.UserKey(1000 + i) }
 
 func (k *registerCampaign) count(what string) {
 	k.mu.Lock()
@@ -140,14 +141,14 @@ func (k *registerCampaign) run(t *testing.T) {
 	if sleepy {
 		lost, pause = 0.3, 400*time.Millisecond // a generation ends while a node sleeps
 	}
-	o := simcluster.Options{Seed: k.seed, Log: logTo(), NodesPerRegion: nodes, Registers: true, LostRequests: lost, MaxOffset: 500 * time.Millisecond}
+	o := simcluster.Options{Seed: k.seed, Log: simtest.LogTo(), NodesPerRegion: nodes, Registers: true, LostRequests: lost, MaxOffset: 500 * time.Millisecond}
 	k.binaries = newBinaries(k.seed, &o)
 	k.c = simcluster.Start(t, o)
 	k.binaries.attach(k.c, func(format string, args ...any) {
 		t.Helper()
 		t.Errorf("seed %d: "+format, append([]any{k.seed}, args...)...)
 	}, tell)
-	replicated(t, k.c, 3)
+	simtest.Replicated(t, k.c, 3)
 	ctx := context.Background()
 	for _, at := range []keys.Key{registerKey(0), registerKey(registersOfCampaign)} {
 		if _, err := k.c.Node(0).Router().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSplitRequest{Key: at}}}); err != nil {

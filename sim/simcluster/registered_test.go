@@ -16,6 +16,7 @@ import (
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestSchemaAtATime: a change of a schema that is valid from a registered time on (lease.L15) neither waits for a transaction that uses the table, nor keeps any statement from going on for longer
@@ -30,21 +31,21 @@ func TestSchemaAtATime(t *testing.T) {
 
 func schemaAtATime(t *testing.T, regions *sim.Regions, epsilon time.Duration, ranges int) {
 	ctx := context.Background()
-	c := simcluster.Start(t, simcluster.Options{Regions: regions, NodesPerRegion: 1, MaxOffset: epsilon, Log: logTo(),
+	c := simcluster.Start(t, simcluster.Options{Regions: regions, NodesPerRegion: 1, MaxOffset: epsilon, Log: simtest.LogTo(),
 		Configure: func(_ int, o *server.Options) { o.NonVoters = 0 }})
-	root := connect(t, c, 0)
-	exec(t, root, "CREATE DATABASE d")
-	exec(t, root, "ALTER DATABASE d SET external_consistency = on")
-	ddl := connectTo(t, c, 0, "d")
-	exec(t, ddl, "CREATE TABLE a (id int PRIMARY KEY, v int)")
-	exec(t, ddl, fmt.Sprintf("INSERT INTO a SELECT i, 0 FROM generate_series(1, %d) AS g(i)", ranges))
-	exec(t, ddl, fmt.Sprintf("ALTER TABLE a SPLIT AT SELECT i FROM generate_series(2, %d) AS g(i)", ranges))
+	root := simtest.Connect(t, c, 0)
+	simtest.Exec(t, root, "CREATE DATABASE d")
+	simtest.Exec(t, root, "ALTER DATABASE d SET external_consistency = on")
+	ddl := simtest.ConnectTo(t, c, 0, "d")
+	simtest.Exec(t, ddl, "CREATE TABLE a (id int PRIMARY KEY, v int)")
+	simtest.Exec(t, ddl, fmt.Sprintf("INSERT INTO a SELECT i, 0 FROM generate_series(1, %d) AS g(i)", ranges))
+	simtest.Exec(t, ddl, fmt.Sprintf("ALTER TABLE a SPLIT AT SELECT i FROM generate_series(2, %d) AS g(i)", ranges))
 	time.Sleep(30 * time.Second)
 
 	// A transaction that has read the table, and stays open.
-	idle := connectTo(t, c, 1, "d")
-	exec(t, idle, "BEGIN")
-	exec(t, idle, "SELECT v FROM a WHERE id = 3")
+	idle := simtest.ConnectTo(t, c, 1, "d")
+	simtest.Exec(t, idle, "BEGIN")
+	simtest.Exec(t, idle, "SELECT v FROM a WHERE id = 3")
 
 	var mu sync.Mutex
 	var calm, changing []time.Duration
@@ -54,7 +55,7 @@ func schemaAtATime(t *testing.T, regions *sim.Regions, epsilon time.Duration, ra
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	for i := range c.Len() {
-		conn := connectTo(t, c, i, "d")
+		conn := simtest.ConnectTo(t, c, i, "d")
 		wg.Go(func() {
 			for n := 0; ; n++ {
 				select {
@@ -85,7 +86,7 @@ func schemaAtATime(t *testing.T, regions *sim.Regions, epsilon time.Duration, ra
 		during = true
 		mu.Unlock()
 		begin := time.Now()
-		exec(t, ddl, q)
+		simtest.Exec(t, ddl, q)
 		took := time.Since(begin)
 		waits, longest := int64(0), time.Duration(0)
 		for i := range c.Len() {
@@ -111,7 +112,7 @@ func schemaAtATime(t *testing.T, regions *sim.Regions, epsilon time.Duration, ra
 	}
 	close(stop)
 	wg.Wait()
-	exec(t, idle, "COMMIT")
+	simtest.Exec(t, idle, "COMMIT")
 }
 
 // TestSchemaChangesAtomically: whoever begins after somebody has seen the new version sees it, at whatever node, though clocks differ and drift within their bound. Every node is asked in turn, as
@@ -122,11 +123,11 @@ func TestSchemaChangesAtomically(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx := context.Background()
 			const epsilon = 30 * time.Millisecond
-			c := simcluster.Start(t, simcluster.Options{Seed: seed, NodesPerRegion: 5, MaxOffset: epsilon, Log: logTo()})
-			exec(t, connect(t, c, 0), "ALTER DATABASE defaultdb SET external_consistency = on")
-			ddl := connect(t, c, 0)
-			exec(t, ddl, "CREATE TABLE a (id int PRIMARY KEY, v int)")
-			exec(t, ddl, "INSERT INTO a VALUES (1, 1)")
+			c := simcluster.Start(t, simcluster.Options{Seed: seed, NodesPerRegion: 5, MaxOffset: epsilon, Log: simtest.LogTo()})
+			simtest.Exec(t, simtest.Connect(t, c, 0), "ALTER DATABASE defaultdb SET external_consistency = on")
+			ddl := simtest.Connect(t, c, 0)
+			simtest.Exec(t, ddl, "CREATE TABLE a (id int PRIMARY KEY, v int)")
+			simtest.Exec(t, ddl, "INSERT INTO a VALUES (1, 1)")
 			dice := rand.New(rand.NewPCG(seed, 4))
 			for i := range c.Len() {
 				c.Machines[i].Clock.SetOffset(time.Duration(dice.IntN(23)-11) * time.Millisecond)
@@ -136,7 +137,7 @@ func TestSchemaChangesAtomically(t *testing.T) {
 			stop := make(chan struct{})
 			var wg sync.WaitGroup
 			for w := range 2 * c.Len() {
-				conn := connect(t, c, w%c.Len())
+				conn := simtest.Connect(t, c, w%c.Len())
 				wg.Go(func() {
 					for {
 						select {
@@ -166,7 +167,7 @@ func TestSchemaChangesAtomically(t *testing.T) {
 				})
 			}
 			for i := range 6 {
-				exec(t, ddl, fmt.Sprintf("ALTER TABLE a ADD COLUMN c%d int DEFAULT 7", i))
+				simtest.Exec(t, ddl, fmt.Sprintf("ALTER TABLE a ADD COLUMN c%d int DEFAULT 7", i))
 				time.Sleep(time.Duration(dice.IntN(300)) * time.Millisecond)
 			}
 			close(stop)

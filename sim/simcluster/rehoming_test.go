@@ -12,6 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestRehoming: clients in three regions update the same rows of a table with auto-rehoming, at all levels of isolation. No row is lost or doubled, no update is lost, and a row
@@ -22,7 +24,7 @@ func TestRehoming(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		const rows = 6
-		c, admin := usersByRow(t, "SET enable_auto_rehoming = on",
+		c, admin := simtest.UsersByRow(t, "SET enable_auto_rehoming = on",
 			`CREATE TABLE users (id int PRIMARY KEY, email text UNIQUE, n int NOT NULL DEFAULT 0) LOCALITY REGIONAL BY ROW`,
 			fmt.Sprintf("INSERT INTO users (id, email) SELECT g, 'e' || g FROM generate_series(0, %d) g", rows-1))
 		var mu sync.Mutex
@@ -71,14 +73,14 @@ func TestRehoming(t *testing.T) {
 			t.Error("too few updates")
 		}
 		for i, region := range map[int]string{0: "us-east1", 3: "us-west1", 6: "europe-west1"} {
-			conn := connectTo(t, c, i, "movr")
+			conn := simtest.ConnectTo(t, c, i, "movr")
 			for id, q := range []string{
 				"UPDATE users SET n = n + 1 WHERE id = 0",
 				"UPDATE users SET n = n + 1 WHERE email = 'e1'",
 				"INSERT INTO users (id) VALUES (2) ON CONFLICT (id) DO UPDATE SET n = users.n + 1",
 				"UPSERT INTO users (id, n) VALUES (3, 1)",
 			} {
-				exec(t, conn, q)
+				simtest.Exec(t, conn, q)
 				var home string
 				if err := conn.QueryRow(ctx, "SELECT crdb_region FROM users WHERE id = $1", id).Scan(&home); err != nil || home != region {
 					t.Errorf("%s from %s homes a row in %s: %v", q, region, home, err)

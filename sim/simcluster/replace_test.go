@@ -12,9 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"meridian/keys"
-	"meridian/kv"
 	"meridian/server"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // told is what a client hears of an error: its code, with the detail, which says why an outcome is unknown.
@@ -37,36 +37,20 @@ func replace(t *testing.T, c *simcluster.Cluster, i int) {
 	c.WaitReady(i)
 }
 
-// holder is the machine whose node has the lease of a key's range.
-func holder(t *testing.T, c *simcluster.Cluster, at int, k keys.Key) int {
-	t.Helper()
-	r, err := c.Node(at).Router().Send(context.Background(), &kv.Batch{Requests: []kv.Request{&kv.RangeInfoRequest{Key: k}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range c.Len() {
-		if n := c.Node(i); n != nil && n.NodeID() == r.Responses[0].(*kv.RangeInfoResponse).Leaseholder {
-			return i
-		}
-	}
-	t.Fatal("nobody has the lease")
-	return 0
-}
-
 // TestReplaceInTurn replaces the node that has the leases and then, at once, the one to which they went, under writers that connect again when they
 // are told to go. No transaction that was begun fails, and none waits for long: the leases of the second node go to the one that stays, not to
 // the one that has just started.
 func TestReplaceInTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-		replicated(t, c, 3)
-		setup := connect(t, c, 0)
-		exec(t, setup, "CREATE TABLE a (id int PRIMARY KEY, v int NOT NULL)")
-		exec(t, setup, "INSERT INTO a SELECT i, 0 FROM generate_series(0, 99) i")
-		exec(t, setup, "ALTER TABLE a SPLIT AT VALUES (50)")
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
+		setup := simtest.Connect(t, c, 0)
+		simtest.Exec(t, setup, "CREATE TABLE a (id int PRIMARY KEY, v int NOT NULL)")
+		simtest.Exec(t, setup, "INSERT INTO a SELECT i, 0 FROM generate_series(0, 99) i")
+		simtest.Exec(t, setup, "ALTER TABLE a SPLIT AT VALUES (50)")
 		setup.Close(t.Context())
-		replicated(t, c, 3)
+		simtest.Replicated(t, c, 3)
 		if err := c.TransferLeases(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -116,13 +100,13 @@ func TestReplaceInTurn(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		replace(t, c, 0)
-		next := holder(t, c, 0, keys.TablePrefix)
+		next := simtest.Holder(t, c, 0, keys.TablePrefix)
 		if next == 0 {
 			t.Error("a node has been drained and has the lease")
 		}
 		replace(t, c, next)
 		// The first one may be well again by now, and have the lease: rangeserver's TestTakers says who is asked first.
-		if at := holder(t, c, 0, keys.TablePrefix); at == next {
+		if at := simtest.Holder(t, c, 0, keys.TablePrefix); at == next {
 			t.Errorf("n%d has been drained and has the lease", at+1)
 		}
 		time.Sleep(time.Second)
@@ -138,15 +122,15 @@ func TestReplaceInTurn(t *testing.T) {
 func TestLeaseToRestarted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-		replicated(t, c, 3)
-		setup := connect(t, c, 1)
-		exec(t, setup, "CREATE TABLE a (id int PRIMARY KEY)")
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
+		setup := simtest.Connect(t, c, 1)
+		simtest.Exec(t, setup, "CREATE TABLE a (id int PRIMARY KEY)")
 		for i := range 2 {
 			if err := c.TransferLeases(t.Context(), i); err != nil { // the first node has had them
 				t.Fatal(err)
 			}
-			exec(t, setup, "INSERT INTO a VALUES ($1)", -1-i)
+			simtest.Exec(t, setup, "INSERT INTO a VALUES ($1)", -1-i)
 		}
 		replace(t, c, 0)
 		if err := c.TransferLeases(t.Context(), 0); err != nil {
@@ -154,14 +138,14 @@ func TestLeaseToRestarted(t *testing.T) {
 		}
 		for i := range 150 {
 			start := time.Now()
-			exec(t, setup, "INSERT INTO a VALUES ($1)", i)
+			simtest.Exec(t, setup, "INSERT INTO a VALUES ($1)", i)
 			if d := time.Since(start); d > 100*time.Millisecond {
 				t.Errorf("write %d took %s", i, d)
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
 		for _, k := range []keys.Key{keys.Min, keys.TablePrefix} {
-			if at := holder(t, c, 1, k); at != 0 {
+			if at := simtest.Holder(t, c, 1, k); at != 0 {
 				t.Errorf("n%d has the lease of %v", at+1, k)
 			}
 		}
@@ -175,11 +159,11 @@ func TestLeaseToRestarted(t *testing.T) {
 func TestLeaveAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo(), LocalRTT: 40 * time.Millisecond})
-		replicated(t, c, 3)
-		setup := connect(t, c, 1)
-		exec(t, setup, "CREATE TABLE a (id int PRIMARY KEY, v int NOT NULL)")
-		exec(t, setup, "INSERT INTO a SELECT i, 0 FROM generate_series(0, 99) i")
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), LocalRTT: 40 * time.Millisecond})
+		simtest.Replicated(t, c, 3)
+		setup := simtest.Connect(t, c, 1)
+		simtest.Exec(t, setup, "CREATE TABLE a (id int PRIMARY KEY, v int NOT NULL)")
+		simtest.Exec(t, setup, "INSERT INTO a SELECT i, 0 FROM generate_series(0, 99) i")
 		for i := range c.Len() {
 			c.Node(i).Store().PauseQueues(true)
 		}
@@ -190,7 +174,7 @@ func TestLeaveAnswers(t *testing.T) {
 		var all sync.WaitGroup
 		ctx, stop := context.WithCancel(t.Context())
 		for w := range 8 {
-			conn := connect(t, c, 1+w%2)
+			conn := simtest.Connect(t, c, 1+w%2)
 			all.Go(func() {
 				for ctx.Err() == nil {
 					if _, err := conn.Exec(context.Background(), "UPDATE a SET v = v + 1 WHERE id = $1", w); err != nil {

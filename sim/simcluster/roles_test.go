@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // connectAs connects to node i as a role.
@@ -208,7 +209,7 @@ func TestPasswordsExpire(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer root.Close(context.Background())
-		exec(t, root, "CREATE ROLE alice LOGIN PASSWORD 'right' VALID UNTIL '"+time.Now().Add(time.Hour).UTC().Format(time.RFC3339)+"'")
+		simtest.Exec(t, root, "CREATE ROLE alice LOGIN PASSWORD 'right' VALID UNTIL '"+time.Now().Add(time.Hour).UTC().Format(time.RFC3339)+"'")
 		before, err := login(c, "desk", 0, "alice", "right", a.client("n1"))
 		if err != nil {
 			t.Fatal(err)
@@ -217,13 +218,13 @@ func TestPasswordsExpire(t *testing.T) {
 		time.Sleep(time.Hour + time.Second)
 		_, err = login(c, "desk", 0, "alice", "right", a.client("n1"))
 		refusedWith(t, "28P01", err)
-		exec(t, before, "SELECT 1")
+		simtest.Exec(t, before, "SELECT 1")
 		byCertificate, err := login(c, "desk", 0, "alice", "", a.client("n1", a.certificate("alice", time.Hour)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		byCertificate.Close(context.Background())
-		exec(t, root, "ALTER ROLE alice VALID UNTIL 'infinity'")
+		simtest.Exec(t, root, "ALTER ROLE alice VALID UNTIL 'infinity'")
 		after, err := login(c, "desk", 0, "alice", "right", a.client("n1"))
 		if err != nil {
 			t.Fatal(err)

@@ -15,34 +15,9 @@ import (
 
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/sim/simcluster/simtest"
 	"meridian/sql/catalog"
 )
-
-// plain are the lines of an EXPLAIN.
-func plain(t *testing.T, conn *pgx.Conn, sql string) []string {
-	t.Helper()
-	rows, err := conn.Query(context.Background(), sql)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return lines
-}
-
-// footer is a line of an EXPLAIN that begins with a name.
-func footer(t *testing.T, lines []string, name string) string {
-	t.Helper()
-	for _, l := range lines {
-		if v, ok := strings.CutPrefix(l, name+": "); ok {
-			return v
-		}
-	}
-	t.Fatalf("no line %q in\n%s", name, strings.Join(lines, "\n"))
-	return ""
-}
 
 // TestPredictedRounds: EXPLAIN predicts as many wide-area rounds as take place, from gateways in two of five regions, and a latency that is near
 // to what the statement takes. The leaseholders are in us-east1, and the other voters 63 and 87 ms away.
@@ -51,18 +26,18 @@ func TestPredictedRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFiveRegions(t)
 		f.place(0, 3, 4)
-		near, far := f.conn, connect(t, f.c, 4)
-		exec(t, near, "CREATE TABLE p (id int PRIMARY KEY, v int)")
-		exec(t, near, "CREATE TABLE a (id int PRIMARY KEY, v int, w int REFERENCES p, INDEX a_v (v))")
-		exec(t, near, "INSERT INTO p SELECT g, 0 FROM generate_series(1, 10) g")
-		exec(t, near, "INSERT INTO a SELECT g, g % 10, 1 FROM generate_series(1, 1000) g")
-		exec(t, near, "ANALYZE a")
-		exec(t, near, "ANALYZE p")
+		near, far := f.conn, simtest.Connect(t, f.c, 4)
+		simtest.Exec(t, near, "CREATE TABLE p (id int PRIMARY KEY, v int)")
+		simtest.Exec(t, near, "CREATE TABLE a (id int PRIMARY KEY, v int, w int REFERENCES p, INDEX a_v (v))")
+		simtest.Exec(t, near, "INSERT INTO p SELECT g, 0 FROM generate_series(1, 10) g")
+		simtest.Exec(t, near, "INSERT INTO a SELECT g, g % 10, 1 FROM generate_series(1, 1000) g")
+		simtest.Exec(t, near, "ANALYZE a")
+		simtest.Exec(t, near, "ANALYZE p")
 		time.Sleep(10 * time.Second)
 		for _, conn := range []*pgx.Conn{near, far} {
 			// A schema that does not exist, as "$user", is looked up in the catalogue's ranges whenever a name is bound.
-			exec(t, conn, "SET search_path = public")
-			exec(t, conn, "SELECT count(*) FROM a JOIN p ON p.id = a.w") // the gateway has heard who the leaseholders are
+			simtest.Exec(t, conn, "SET search_path = public")
+			simtest.Exec(t, conn, "SELECT count(*) FROM a JOIN p ON p.id = a.w") // the gateway has heard who the leaseholders are
 		}
 		for _, x := range []struct {
 			sql       string
@@ -86,18 +61,18 @@ func TestPredictedRounds(t *testing.T) {
 				if strings.Contains(sql, "%d") {
 					sql = fmt.Sprintf(sql, 100*(i+1))
 				}
-				explained := plain(t, conn, "EXPLAIN "+sql)
+				explained := simtest.Plain(t, conn, "EXPLAIN "+sql)
 				time.Sleep(time.Second)
 				begun := time.Now()
-				lines := plain(t, conn, "EXPLAIN ANALYZE "+sql)
+				lines := simtest.Plain(t, conn, "EXPLAIN ANALYZE "+sql)
 				took := time.Since(begun)
 				time.Sleep(time.Second)
-				predicted, actual := footer(t, explained, "wide-area rounds"), footer(t, lines, "wide-area rounds that took place")
-				ms, err := strconv.Atoi(strings.TrimSuffix(footer(t, explained, "predicted latency"), " ms"))
+				predicted, actual := simtest.Footer(t, explained, "wide-area rounds"), simtest.Footer(t, lines, "wide-area rounds that took place")
+				ms, err := strconv.Atoi(strings.TrimSuffix(simtest.Footer(t, explained, "predicted latency"), " ms"))
 				if err != nil {
 					t.Fatal(err)
 				}
-				t.Logf("%-60s gateway %d: predicted %s, took %s; %d ms, %v; %s", sql, i, predicted, actual, ms, took, footer(t, lines, "regions"))
+				t.Logf("%-60s gateway %d: predicted %s, took %s; %d ms, %v; %s", sql, i, predicted, actual, ms, took, simtest.Footer(t, lines, "regions"))
 				if predicted != strconv.Itoa(want) || actual != predicted {
 					t.Errorf("%s from gateway %d: predicted %s rounds, %s took place, want %d\n%s", sql, i, predicted, actual, want, strings.Join(lines, "\n"))
 				}
@@ -107,20 +82,20 @@ func TestPredictedRounds(t *testing.T) {
 			}
 		}
 		// A session can refuse what takes too long, and says what else there is.
-		exec(t, far, "SET max_wide_area_rounds = 1")
-		exec(t, far, "SELECT v FROM a WHERE id = 1")
+		simtest.Exec(t, far, "SET max_wide_area_rounds = 1")
+		simtest.Exec(t, far, "SELECT v FROM a WHERE id = 1")
 		_, err := far.Exec(context.Background(), "SELECT * FROM a JOIN p ON p.id = a.w WHERE a.id = 7")
 		var refused *pgconn.PgError
 		if !errors.As(err, &refused) || refused.Code != "54000" || !strings.Contains(refused.Hint, "follower_read_timestamp") || !strings.Contains(refused.Detail, "us-east1") {
 			t.Errorf("%v %+v", err, refused)
 		}
-		exec(t, far, "SET max_wide_area_rounds = 0")
+		simtest.Exec(t, far, "SET max_wide_area_rounds = 0")
 		if _, err := far.Exec(context.Background(), "SELECT v FROM a WHERE id = 1"); err == nil {
 			t.Error("one round was not refused")
 		}
-		exec(t, far, "SELECT v FROM a AS OF SYSTEM TIME follower_read_timestamp() WHERE id = 1")
-		exec(t, near, "SET max_wide_area_rounds = 0")
-		exec(t, near, "SELECT * FROM a JOIN p ON p.id = a.w WHERE a.id = 7")
+		simtest.Exec(t, far, "SELECT v FROM a AS OF SYSTEM TIME follower_read_timestamp() WHERE id = 1")
+		simtest.Exec(t, near, "SET max_wide_area_rounds = 0")
+		simtest.Exec(t, near, "SELECT * FROM a JOIN p ON p.id = a.w WHERE a.id = 7")
 	})
 }
 
@@ -129,19 +104,19 @@ func TestPredictedRounds(t *testing.T) {
 func TestPredictedRoundsByRow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := threeContinents(t)
-		root := connect(t, c, 0)
-		exec(t, root, `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
-		conn := connectTo(t, c, 0, "movr")
-		exec(t, conn, "SET search_path = public") // see TestPredictedRounds
-		exec(t, conn, `CREATE TABLE users (id int PRIMARY KEY, email text UNIQUE, name text) LOCALITY REGIONAL BY ROW`)
-		exec(t, conn, `CREATE TABLE rides (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), rider int REFERENCES users) LOCALITY REGIONAL BY ROW`)
-		exec(t, conn, `INSERT INTO users (id, email, crdb_region) VALUES (1, 'a', 'us-east1'), (2, 'b', 'us-west1'), (3, 'c', 'europe-west1')`)
-		exec(t, conn, `CREATE TABLE notes (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), tag text UNIQUE) LOCALITY REGIONAL BY ROW`)
-		homed(t, c, conn, "users", 3, 2)
-		homed(t, c, conn, "notes", 3, 2)
-		homed(t, c, conn, "rides", 3, 1)
-		leasesRest(t, c)
+		c := simtest.ThreeContinents(t)
+		root := simtest.Connect(t, c, 0)
+		simtest.Exec(t, root, `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		conn := simtest.ConnectTo(t, c, 0, "movr")
+		simtest.Exec(t, conn, "SET search_path = public") // see TestPredictedRounds
+		simtest.Exec(t, conn, `CREATE TABLE users (id int PRIMARY KEY, email text UNIQUE, name text) LOCALITY REGIONAL BY ROW`)
+		simtest.Exec(t, conn, `CREATE TABLE rides (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), rider int REFERENCES users) LOCALITY REGIONAL BY ROW`)
+		simtest.Exec(t, conn, `INSERT INTO users (id, email, crdb_region) VALUES (1, 'a', 'us-east1'), (2, 'b', 'us-west1'), (3, 'c', 'europe-west1')`)
+		simtest.Exec(t, conn, `CREATE TABLE notes (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), tag text UNIQUE) LOCALITY REGIONAL BY ROW`)
+		simtest.Homed(t, c, conn, "users", 3, 2)
+		simtest.Homed(t, c, conn, "notes", 3, 2)
+		simtest.Homed(t, c, conn, "rides", 3, 1)
+		simtest.LeasesRest(t, c)
 		for _, x := range []struct {
 			sql, predicted, actual string
 		}{
@@ -170,25 +145,25 @@ func TestPredictedRoundsByRow(t *testing.T) {
 			{"UPDATE users SET name = 'x' WHERE crdb_region = 'us-east1' AND id = 1", "0", "0"},
 			{"DELETE FROM rides WHERE crdb_region = 'us-east1' AND id = '00000000-0000-0000-0000-000000000001'", "0", "0"},
 		} {
-			explained := plain(t, conn, "EXPLAIN "+x.sql)
+			explained := simtest.Plain(t, conn, "EXPLAIN "+x.sql)
 			time.Sleep(time.Second)
-			lines := plain(t, conn, "EXPLAIN ANALYZE "+x.sql)
+			lines := simtest.Plain(t, conn, "EXPLAIN ANALYZE "+x.sql)
 			time.Sleep(time.Second)
-			predicted, actual := footer(t, explained, "wide-area rounds"), footer(t, lines, "wide-area rounds that took place")
-			t.Logf("%-60s predicted %s in %s, took %s", x.sql, predicted, footer(t, explained, "predicted latency"), actual)
+			predicted, actual := simtest.Footer(t, explained, "wide-area rounds"), simtest.Footer(t, lines, "wide-area rounds that took place")
+			t.Logf("%-60s predicted %s in %s, took %s", x.sql, predicted, simtest.Footer(t, explained, "predicted latency"), actual)
 			if predicted != x.predicted || actual != x.actual {
 				t.Errorf("%s: predicted %s rounds, %s took place; want %s, %s\n%s", x.sql, predicted, actual, x.predicted, x.actual, strings.Join(lines, "\n"))
 			}
 		}
-		exec(t, conn, "SET max_wide_area_rounds = 0")
+		simtest.Exec(t, conn, "SET max_wide_area_rounds = 0")
 		_, err := conn.Exec(context.Background(), "INSERT INTO users (id, email) VALUES (6, 'f')")
 		var refused *pgconn.PgError
 		if !errors.As(err, &refused) || refused.Code != "54000" || !strings.Contains(refused.Message, "would take 1 wide-area rounds") {
 			t.Errorf("a round for uniqueness was not refused: %v", err)
 		}
-		exec(t, conn, "UPDATE users SET name = 'x' WHERE crdb_region = 'us-east1' AND id = 1")
+		simtest.Exec(t, conn, "UPDATE users SET name = 'x' WHERE crdb_region = 'us-east1' AND id = 1")
 		var none *string
-		exec(t, conn, "INSERT INTO notes (tag) VALUES ($1)", none)
+		simtest.Exec(t, conn, "INSERT INTO notes (tag) VALUES ($1)", none)
 	})
 }
 
@@ -197,18 +172,18 @@ func TestPredictedRoundsByRow(t *testing.T) {
 func TestPredictedRoundsGlobal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := threeContinents(t)
-		exec(t, connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
-		home := connectTo(t, c, 0, "movr")
-		exec(t, home, `CREATE TABLE g (id int PRIMARY KEY, v int) LOCALITY GLOBAL`)
-		exec(t, home, `CREATE TABLE kid (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), g int REFERENCES g) LOCALITY REGIONAL BY ROW`)
-		exec(t, home, `INSERT INTO g SELECT i, 0 FROM generate_series(1, 10) i`)
-		homed(t, c, home, "kid", 3, 1)
-		leasesRest(t, c)
+		c := simtest.ThreeContinents(t)
+		simtest.Exec(t, simtest.Connect(t, c, 0), `CREATE DATABASE movr PRIMARY REGION "us-east1" REGIONS "us-west1", "europe-west1"`)
+		home := simtest.ConnectTo(t, c, 0, "movr")
+		simtest.Exec(t, home, `CREATE TABLE g (id int PRIMARY KEY, v int) LOCALITY GLOBAL`)
+		simtest.Exec(t, home, `CREATE TABLE kid (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), g int REFERENCES g) LOCALITY REGIONAL BY ROW`)
+		simtest.Exec(t, home, `INSERT INTO g SELECT i, 0 FROM generate_series(1, 10) i`)
+		simtest.Homed(t, c, home, "kid", 3, 1)
+		simtest.LeasesRest(t, c)
 		time.Sleep(20 * time.Second)
 		for i := range c.Len() {
-			conn := connectTo(t, c, i, "movr")
-			exec(t, conn, "SET search_path = public") // see TestPredictedRounds
+			conn := simtest.ConnectTo(t, c, i, "movr")
+			simtest.Exec(t, conn, "SET search_path = public") // see TestPredictedRounds
 			far := "0"
 			if c.Machines[i].Region != "us-east1" {
 				far = "1"
@@ -221,16 +196,16 @@ func TestPredictedRoundsGlobal(t *testing.T) {
 				{"INSERT INTO kid (g) VALUES (3)", "0"},
 				{"SELECT v FROM g WHERE id = 1 FOR UPDATE", far},
 			} {
-				explained := footer(t, plain(t, conn, "EXPLAIN "+x.sql), "wide-area rounds")
-				exec(t, conn, x.sql) // the gateway learns that the range closes the future
+				explained := simtest.Footer(t, simtest.Plain(t, conn, "EXPLAIN "+x.sql), "wide-area rounds")
+				simtest.Exec(t, conn, x.sql) // the gateway learns that the range closes the future
 				time.Sleep(time.Second)
-				actual := footer(t, plain(t, conn, "EXPLAIN ANALYZE "+x.sql), "wide-area rounds that took place")
+				actual := simtest.Footer(t, simtest.Plain(t, conn, "EXPLAIN ANALYZE "+x.sql), "wide-area rounds that took place")
 				if explained != x.want || actual != x.want {
 					t.Errorf("n%d: %s: predicted %s rounds, %s took place, want %s", i+1, x.sql, explained, actual, x.want)
 				}
 			}
-			exec(t, conn, "SET max_wide_area_rounds = 0")
-			exec(t, conn, "SELECT v FROM g WHERE id = 2")
+			simtest.Exec(t, conn, "SET max_wide_area_rounds = 0")
+			simtest.Exec(t, conn, "SELECT v FROM g WHERE id = 2")
 		}
 	})
 }
@@ -240,30 +215,30 @@ func TestPredictedWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := fiveGlobal(t, 40*time.Millisecond, nil)
-		home := connectTo(t, c, 0, "movr")
-		exec(t, home, `CREATE TABLE g (id int PRIMARY KEY, v int) LOCALITY GLOBAL`)
-		exec(t, home, `CREATE TABLE r (id int PRIMARY KEY, v int)`)
-		exec(t, home, `INSERT INTO g SELECT i, 0 FROM generate_series(1, 10) i`)
-		exec(t, home, `INSERT INTO r SELECT i, 0 FROM generate_series(1, 10) i`)
-		settle(t, c, home, "g", globalPlace)
-		exec(t, home, `CREATE DATABASE x PRIMARY REGION "us-east1"`)
-		exec(t, home, `ALTER DATABASE x SET external_consistency = on`)
-		there := connectTo(t, c, 0, "x")
-		exec(t, there, `CREATE TABLE e (id int PRIMARY KEY, v int)`)
-		exec(t, there, `INSERT INTO e VALUES (1, 1)`)
+		home := simtest.ConnectTo(t, c, 0, "movr")
+		simtest.Exec(t, home, `CREATE TABLE g (id int PRIMARY KEY, v int) LOCALITY GLOBAL`)
+		simtest.Exec(t, home, `CREATE TABLE r (id int PRIMARY KEY, v int)`)
+		simtest.Exec(t, home, `INSERT INTO g SELECT i, 0 FROM generate_series(1, 10) i`)
+		simtest.Exec(t, home, `INSERT INTO r SELECT i, 0 FROM generate_series(1, 10) i`)
+		simtest.Settle(t, c, home, "g", globalPlace)
+		simtest.Exec(t, home, `CREATE DATABASE x PRIMARY REGION "us-east1"`)
+		simtest.Exec(t, home, `ALTER DATABASE x SET external_consistency = on`)
+		there := simtest.ConnectTo(t, c, 0, "x")
+		simtest.Exec(t, there, `CREATE TABLE e (id int PRIMARY KEY, v int)`)
+		simtest.Exec(t, there, `INSERT INTO e VALUES (1, 1)`)
 		time.Sleep(60 * time.Second)
 		check := func(conn *pgx.Conn, i int, sql string) {
 			t.Helper()
-			exec(t, conn, fmt.Sprintf(sql, 1000*(i+1)))
+			simtest.Exec(t, conn, fmt.Sprintf(sql, 1000*(i+1)))
 			time.Sleep(time.Second)
 			sql = fmt.Sprintf(sql, 1000*(i+1)+1)
-			text := footer(t, plain(t, conn, "EXPLAIN "+sql), "predicted latency")
+			text := simtest.Footer(t, simtest.Plain(t, conn, "EXPLAIN "+sql), "predicted latency")
 			ms, err := strconv.Atoi(strings.TrimSuffix(text, " ms"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			begun := time.Now()
-			exec(t, conn, sql)
+			simtest.Exec(t, conn, sql)
 			took := time.Since(begun).Milliseconds()
 			t.Logf("n%d: %-50s predicted %d ms, took %d", i+1, sql, ms, took)
 			if d := took - int64(ms); d < -took/5-2 || d > took/5+2 {
@@ -271,14 +246,14 @@ func TestPredictedWaits(t *testing.T) {
 			}
 		}
 		for i := range c.Len() {
-			conn := connectTo(t, c, i, "movr")
-			exec(t, conn, "SET search_path = public") // see TestPredictedRounds
+			conn := simtest.ConnectTo(t, c, i, "movr")
+			simtest.Exec(t, conn, "SET search_path = public") // see TestPredictedRounds
 			check(conn, i, "INSERT INTO g VALUES (%d, 1)")
-			exec(t, conn, "SELECT v FROM r WHERE id = 1")
-			exec(t, conn, "SET external_consistency = on")
+			simtest.Exec(t, conn, "SELECT v FROM r WHERE id = 1")
+			simtest.Exec(t, conn, "SET external_consistency = on")
 			check(conn, i, "INSERT INTO r VALUES (%d, 1)")
 		}
-		exec(t, there, "SET search_path = public")
+		simtest.Exec(t, there, "SET search_path = public")
 		check(there, 0, "INSERT INTO e VALUES (%d, 1)")
 	})
 }
@@ -288,14 +263,14 @@ func TestPredictedWaits(t *testing.T) {
 func TestDuplicateIndexes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := wideArea(t)
-		near, far := connect(t, c, 0), connect(t, c, 2)
-		exec(t, near, "SET search_path = public") // see TestPredictedRounds
-		exec(t, far, "SET search_path = public")
-		exec(t, near, "CREATE TABLE codes (id int PRIMARY KEY, code text)")
-		exec(t, near, "CREATE INDEX codes_eu ON codes (id) STORING (code)")
-		exec(t, near, "INSERT INTO codes SELECT g, 'code ' || g FROM generate_series(1, 100) g")
-		exec(t, near, "ANALYZE codes")
+		c := simtest.WideArea(t)
+		near, far := simtest.Connect(t, c, 0), simtest.Connect(t, c, 2)
+		simtest.Exec(t, near, "SET search_path = public") // see TestPredictedRounds
+		simtest.Exec(t, far, "SET search_path = public")
+		simtest.Exec(t, near, "CREATE TABLE codes (id int PRIMARY KEY, code text)")
+		simtest.Exec(t, near, "CREATE INDEX codes_eu ON codes (id) STORING (code)")
+		simtest.Exec(t, near, "INSERT INTO codes SELECT g, 'code ' || g FROM generate_series(1, 100) g")
+		simtest.Exec(t, near, "ANALYZE codes")
 		var at, primary keys.Key
 		c.Node(0).Catalog().Snapshot().EachTable(func(x *catalog.Table) {
 			if x.Name == "codes" {
@@ -310,18 +285,18 @@ func TestDuplicateIndexes(t *testing.T) {
 		time.Sleep(time.Second)
 		read := func(conn *pgx.Conn) func() {
 			return func() {
-				exec(t, conn, "SELECT code FROM codes WHERE id = $1", 7)
-				exec(t, conn, "SELECT code FROM codes WHERE id = $1", 8)
+				simtest.Exec(t, conn, "SELECT code FROM codes WHERE id = $1", 7)
+				simtest.Exec(t, conn, "SELECT code FROM codes WHERE id = $1", 8)
 			}
 		}
-		roundTrips(t, "all leaseholders far", 2*87*time.Millisecond, read(far))
+		simtest.RoundTrips(t, "all leaseholders far", 2*87*time.Millisecond, read(far))
 		if err := c.TransferLease(context.Background(), at, 2); err != nil {
 			t.Fatal(err)
 		}
-		exec(t, far, "SELECT count(*) FROM codes@codes_eu") // the gateway learns of the lease
-		roundTrips(t, "one of two indexes near", 0, read(far))
-		roundTrips(t, "the other one near", 0, read(near))
-		if lines := plain(t, far, "EXPLAIN SELECT code FROM codes WHERE id = 7"); !strings.Contains(strings.Join(lines, "\n"), "codes@codes_eu") {
+		simtest.Exec(t, far, "SELECT count(*) FROM codes@codes_eu") // the gateway learns of the lease
+		simtest.RoundTrips(t, "one of two indexes near", 0, read(far))
+		simtest.RoundTrips(t, "the other one near", 0, read(near))
+		if lines := simtest.Plain(t, far, "EXPLAIN SELECT code FROM codes WHERE id = 7"); !strings.Contains(strings.Join(lines, "\n"), "codes@codes_eu") {
 			t.Error(strings.Join(lines, "\n"))
 		}
 		// The two leases change places. The statements were prepared, and their plans kept.
@@ -331,10 +306,10 @@ func TestDuplicateIndexes(t *testing.T) {
 			}
 		}
 		for _, conn := range []*pgx.Conn{near, far} {
-			exec(t, conn, "SELECT count(*) FROM codes@codes_eu")
-			exec(t, conn, "SELECT count(*) FROM codes@codes_pkey")
+			simtest.Exec(t, conn, "SELECT count(*) FROM codes@codes_eu")
+			simtest.Exec(t, conn, "SELECT count(*) FROM codes@codes_pkey")
 		}
-		roundTrips(t, "the first index after the exchange", 0, read(far))
-		roundTrips(t, "the second index after the exchange", 0, read(near))
+		simtest.RoundTrips(t, "the first index after the exchange", 0, read(far))
+		simtest.RoundTrips(t, "the second index after the exchange", 0, read(near))
 	})
 }

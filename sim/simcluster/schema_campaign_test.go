@@ -24,6 +24,7 @@ import (
 	"meridian/sim"
 	"meridian/sim/fault"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // The campaign of schema changes: clients write, others change the schema at other gateways, machines die in the middle
@@ -62,7 +63,7 @@ func TestSchemaCampaign(t *testing.T) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			k := &schemaCampaign{campaign: &campaign{seed: uint64(seed), stop: make(chan struct{}), probes: &probe.Set{}}}
 			begun := time.Now()
-			defer watchdog(seed).Stop()
+			defer simtest.Watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) { k.run(t) })
 			if os.Getenv("MERIDIAN_SEEDS") != "" {
 				how := "ok"
@@ -105,7 +106,7 @@ type schemaCampaign struct {
 func (k *schemaCampaign) run(t *testing.T) {
 	k.model.sure = map[string]string{}
 	dice := rand.New(rand.NewPCG(k.seed, 0x5c4e))
-	o := simcluster.Options{Seed: k.seed, Log: logTo(), Probes: k.probes, Configure: func(_ int, o *server.Options) { o.RemoveAfter = schemaRemove }}
+	o := simcluster.Options{Seed: k.seed, Log: simtest.LogTo(), Probes: k.probes, Configure: func(_ int, o *server.Options) { o.RemoveAfter = schemaRemove }}
 	switch dice.IntN(6) {
 	case 0, 1, 2:
 		k.topology = "three nodes in one region"

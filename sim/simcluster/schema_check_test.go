@@ -6,18 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"meridian/keys"
-	"meridian/kv"
+	"meridian/sim/simcluster/simtest"
 	"meridian/sql/catalog"
-	"meridian/sql/catalog/lease"
 	"meridian/sql/job"
-	"meridian/sql/rowcode"
-	"meridian/sql/types"
 	"meridian/txn"
 )
 
@@ -62,7 +58,7 @@ func (k *schemaCampaign) checkIndexes(ctx context.Context, i int) (secondary int
 	for _, t := range k.tables(i) {
 		tx := n.DB().Begin(txn.TxnOptions{ReadOnly: true})
 		cat := n.Catalog().Begin(tx)
-		wrong, compared, terr := compareIndexes(ctx, tx, cat, t.ID)
+		wrong, compared, terr := simtest.CompareIndexes(ctx, tx, cat, t.ID)
 		at, deadline := tx.ReadTimestamp(), cat.Deadline()
 		cat.Finish(ctx, false)
 		tx.Rollback(ctx)
@@ -79,98 +75,6 @@ func (k *schemaCampaign) checkIndexes(ctx context.Context, i int) (secondary int
 		}
 	}
 	return secondary, err
-}
-
-func scanTxn(ctx context.Context, tx *txn.Txn, span keys.Span) (out []kv.KeyValue, err error) {
-	for next := &span; next != nil; {
-		var rows []kv.KeyValue
-		if rows, next, err = tx.Scan(ctx, txn.ScanOptions{Span: *next}); err != nil {
-			return nil, err
-		}
-		out = append(out, rows...)
-	}
-	return out, nil
-}
-
-func compareIndexes(ctx context.Context, tx *txn.Txn, cat *lease.Txn, id catalog.ID) (wrong []string, compared int, err error) {
-	view := cat.View(lease.Info{User: "root", Database: "defaultdb", SearchPath: []string{"public"}}).(*lease.View)
-	t, err := view.TableByID(ctx, id)
-	if err != nil || t == nil || t.Dropped {
-		return nil, 0, err
-	}
-	all := make([]int, len(t.Columns))
-	for i := range all {
-		all[i] = i
-	}
-	dec, err := rowcode.NewDecoder(t, t.Primary(), all)
-	if err != nil {
-		return nil, 0, err
-	}
-	stored, err := scanTxn(ctx, tx, keys.IndexSpan(t.ID, t.Primary().ID))
-	if err != nil {
-		return nil, 0, err
-	}
-	rows := make([]types.Row, len(stored))
-	for i, r := range stored {
-		rows[i] = make(types.Row, len(t.Columns))
-		if err := dec.Decode(r.Key, r.Value, rows[i]); err != nil {
-			return nil, 0, err
-		}
-	}
-	for i := range t.Indexes[1:] {
-		x := &t.Indexes[1+i]
-		if x.State != catalog.Public {
-			continue
-		}
-		codec, err := rowcode.NewIndex(t, x)
-		if err != nil {
-			return nil, 0, err
-		}
-		entries, err := scanTxn(ctx, tx, keys.IndexSpan(t.ID, x.ID))
-		if err != nil {
-			return nil, 0, err
-		}
-		compared++
-		have := make(map[string]string, len(entries))
-		for _, e := range entries {
-			have[string(e.Key)] = string(e.Value)
-		}
-		for _, row := range rows {
-			key, err := codec.AppendKey(nil, row)
-			if err != nil {
-				return nil, 0, err
-			}
-			v, ok := have[string(key)]
-			switch {
-			case !ok && x.Predicate == "":
-				wrong = append(wrong, fmt.Sprintf("index %q lacks the entry of row %v (version %d)", x.Name, row, t.Version))
-			case ok && !strings.HasPrefix(v, string(codec.AppendValue(nil, row))):
-				wrong = append(wrong, fmt.Sprintf("index %q has a wrong entry for row %v", x.Name, row))
-			}
-			delete(have, string(key))
-		}
-		for key := range have {
-			values, err := codec.KeyValues([]byte(key))
-			wrong = append(wrong, fmt.Sprintf("index %q has an entry too many: %v %v (version %d)", x.Name, values, err, t.Version))
-		}
-	}
-	return few(wrong), compared, nil
-}
-
-// few shortens what is wrong: two of each kind, and how many there are.
-func few(wrong []string) (out []string) {
-	seen := make(map[string]int)
-	for _, w := range wrong {
-		kind, _, _ := strings.Cut(w, " row")
-		kind, _, _ = strings.Cut(kind, ":")
-		if seen[kind]++; seen[kind] <= 2 {
-			out = append(out, w)
-		}
-	}
-	if len(wrong) > len(out) {
-		out = append(out, fmt.Sprintf("and %d more", len(wrong)-len(out)))
-	}
-	return out
 }
 
 // checkConstraints checks that the constraints of each table hold.

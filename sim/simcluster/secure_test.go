@@ -29,6 +29,7 @@ import (
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // authority signs the certificates of a secure simulated cluster.
@@ -106,7 +107,7 @@ func secureCluster(t *testing.T, nodes int, f func(t *testing.T, c *simcluster.C
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		a := newAuthority(t)
-		f(t, simcluster.Start(t, simcluster.Options{NodesPerRegion: nodes, Log: logTo(), Configure: func(_ int, o *server.Options) {
+		f(t, simcluster.Start(t, simcluster.Options{NodesPerRegion: nodes, Log: simtest.LogTo(), Configure: func(_ int, o *server.Options) {
 			a.secure(o)
 			for _, g := range configure {
 				g(o)
@@ -154,7 +155,7 @@ func TestHTTPIsForAdministrators(t *testing.T) {
 		defer root.Close(context.Background())
 		for _, s := range []string{"CREATE ROLE alice LOGIN", "CREATE ROLE boss LOGIN SUPERUSER", "CREATE ROLE former SUPERUSER NOLOGIN",
 			"CREATE ROLE heir LOGIN", "GRANT boss TO heir"} {
-			exec(t, root, s)
+			simtest.Exec(t, root, s)
 		}
 		get := func(cfg *tls.Config, path string) (int, string) {
 			t.Helper()
@@ -208,7 +209,7 @@ func TestHTTPIsForAdministrators(t *testing.T) {
 		if code, body := get(a.client("n1", a.certificate("boss", time.Hour)), "/debug/pprof/profile?seconds=100000"); code != 400 {
 			t.Errorf("a profile of a day: %d %s", code, body)
 		}
-		exec(t, root, "ALTER ROLE boss NOSUPERUSER")
+		simtest.Exec(t, root, "ALTER ROLE boss NOSUPERUSER")
 		if code, _ := get(a.client("n1", a.certificate("boss", time.Hour)), "/api/v1/cluster"); code != 403 {
 			t.Errorf("a superuser of yesterday sees the console: %d", code)
 		}
@@ -224,7 +225,7 @@ func TestAdminCallsAreForAdministrators(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer root.Close(context.Background())
-		exec(t, root, "CREATE ROLE alice LOGIN SUPERUSER")
+		simtest.Exec(t, root, "CREATE ROLE alice LOGIN SUPERUSER")
 		for name, allowed := range map[string]bool{"node": true, "root": true, "alice": false, "ghost": false, "": false} {
 			h := sim.NewHost(context.Background(), sim.MachineOptions{Name: "desk-of-" + name, Region: c.Machines[0].Region, Network: c.Network, Seed: 1})
 			admin := server.NewAdmin(h, "n1:1", a.client("n1", a.certificate(name, time.Hour)))
@@ -399,15 +400,15 @@ func challenge(t *testing.T, c *simcluster.Cluster, a *authority, i int, user st
 func TestUnknownRolesLookLikeKnownOnes(t *testing.T) {
 	t.Parallel()
 	secureCluster(t, 3, func(t *testing.T, c *simcluster.Cluster, a *authority) {
-		replicated(t, c, 3)
+		simtest.Replicated(t, c, 3)
 		root, err := login(c, "desk", 0, "root", "", a.client("n1", a.certificate("root", time.Hour)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer root.Close(context.Background())
-		exec(t, root, "CREATE ROLE alice LOGIN PASSWORD 'right'")
-		exec(t, root, "CREATE ROLE blank LOGIN")
-		exec(t, root, "CREATE ROLE locked PASSWORD 'right'")
+		simtest.Exec(t, root, "CREATE ROLE alice LOGIN PASSWORD 'right'")
+		simtest.Exec(t, root, "CREATE ROLE blank LOGIN")
+		simtest.Exec(t, root, "CREATE ROLE locked PASSWORD 'right'")
 		shapes, times := map[string]bool{}, map[time.Duration]bool{}
 		for _, user := range []string{"alice", "ghost", "blank", "locked", "root", strings.Repeat("long", 1000)} {
 			said, took := challenge(t, c, a, 0, user)
@@ -451,7 +452,7 @@ func TestGuessingIsSlow(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer root.Close(context.Background())
-		exec(t, root, "CREATE ROLE alice LOGIN PASSWORD 'right'")
+		simtest.Exec(t, root, "CREATE ROLE alice LOGIN PASSWORD 'right'")
 		for _, user := range []string{"alice", "ghost"} {
 			start := time.Now()
 			for i := range 12 {
@@ -511,11 +512,11 @@ func TestCertificatesNameTheirRole(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer root.Close(context.Background())
-		if got := ask[string](t, root, "SHOW ssl"); got != "on" {
+		if got := simtest.Ask[string](t, root, "SHOW ssl"); got != "on" {
 			t.Errorf("ssl is %s on a node with TLS", got)
 		}
 		for _, s := range []string{"CREATE ROLE alice LOGIN PASSWORD 'right'", "CREATE ROLE bob LOGIN", "CREATE ROLE locked"} {
-			exec(t, root, s)
+			simtest.Exec(t, root, s)
 		}
 		for _, x := range []struct{ cert, user, password, want string }{
 			{"alice", "alice", "", ""},

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestSerialWhileLeasesMove inserts rows with a serial column at three gateways while the leases move: no number comes
@@ -13,15 +15,15 @@ import (
 func TestSerialWhileLeasesMove(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := wideArea(t)
+		c := simtest.WideArea(t)
 		ctx := context.Background()
-		exec(t, connect(t, c, 0), "CREATE TABLE t (id serial PRIMARY KEY, v int)")
+		simtest.Exec(t, simtest.Connect(t, c, 0), "CREATE TABLE t (id serial PRIMARY KEY, v int)")
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		var last, rows int
 		for w := range 6 {
-			conn := connect(t, c, w%3)
+			conn := simtest.Connect(t, c, w%3)
 			wg.Go(func() {
 				for {
 					select {

@@ -7,6 +7,7 @@ import (
 
 	"meridian/server"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/sql/catalog"
 	"meridian/version"
 )
@@ -17,7 +18,7 @@ func TestShortCharsBeforeUpgrade(t *testing.T) {
 	v := func(text string) version.Version { v, _ := version.Parse(text); return v }
 	synctest.Test(t, func(t *testing.T) {
 		run := version.Binary{Own: v("0.1"), Oldest: v("0.1")}
-		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Configure: func(_ int, o *server.Options) { o.Binary = run }})
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), Configure: func(_ int, o *server.Options) { o.Binary = run }})
 		short := func(table string) (is bool) {
 			c.Node(0).Catalog().Snapshot().EachTable(func(d *catalog.Table) {
 				if d.Name == table {
@@ -37,14 +38,14 @@ func TestShortCharsBeforeUpgrade(t *testing.T) {
 		read := func(table, want string) {
 			t.Helper()
 			var got string
-			if err := connectTo(t, c, 0, "defaultdb").QueryRow(context.Background(), "SELECT concat('[', v, ']') FROM "+table).Scan(&got); err != nil || got != want {
+			if err := simtest.ConnectTo(t, c, 0, "defaultdb").QueryRow(context.Background(), "SELECT concat('[', v, ']') FROM "+table).Scan(&got); err != nil || got != want {
 				t.Errorf("%s: %q, %v, want %q", table, got, err, want)
 			}
 		}
-		conn := connect(t, c, 0)
-		exec(t, conn, "CREATE TABLE early (id int PRIMARY KEY, v char(5))")
-		exec(t, conn, "INSERT INTO early VALUES (1, 'a')")
-		exec(t, conn, "CREATE INDEX ON early (v bpchar_pattern_ops)")
+		conn := simtest.Connect(t, c, 0)
+		simtest.Exec(t, conn, "CREATE TABLE early (id int PRIMARY KEY, v char(5))")
+		simtest.Exec(t, conn, "INSERT INTO early VALUES (1, 'a')")
+		simtest.Exec(t, conn, "CREATE INDEX ON early (v bpchar_pattern_ops)")
 		if short("early") {
 			t.Error("a table of the earlier version stores short values")
 		}
@@ -63,21 +64,21 @@ func TestShortCharsBeforeUpgrade(t *testing.T) {
 		if _, err := a.Finalize(t.Context(), func(*server.Upgrade) {}); err != nil {
 			t.Fatal(err)
 		}
-		conn = connectTo(t, c, 0, "defaultdb")
-		exec(t, conn, "CREATE TABLE late (id int PRIMARY KEY, v char(5))")
-		exec(t, conn, "CREATE TABLE other (id int PRIMARY KEY, v varchar(5))")
-		exec(t, conn, "INSERT INTO late VALUES (1, 'b')")
+		conn = simtest.ConnectTo(t, c, 0, "defaultdb")
+		simtest.Exec(t, conn, "CREATE TABLE late (id int PRIMARY KEY, v char(5))")
+		simtest.Exec(t, conn, "CREATE TABLE other (id int PRIMARY KEY, v varchar(5))")
+		simtest.Exec(t, conn, "INSERT INTO late VALUES (1, 'b')")
 		if !short("late") || short("early") || short("other") {
 			t.Errorf("short values: late %v, early %v, other %v", short("late"), short("early"), short("other"))
 		}
-		exec(t, conn, "CREATE INDEX ON late (v bpchar_pattern_ops)")
+		simtest.Exec(t, conn, "CREATE INDEX ON late (v bpchar_pattern_ops)")
 		if got := class("late"); got != "bpchar_pattern_ops" {
 			t.Errorf("the operator class is %q", got)
 		}
 		read("early", "[a    ]")
 		read("late", "[b    ]")
-		exec(t, conn, "UPDATE early SET v = 'c'")
-		exec(t, conn, "UPDATE late SET v = v || 'd'")
+		simtest.Exec(t, conn, "UPDATE early SET v = 'c'")
+		simtest.Exec(t, conn, "UPDATE late SET v = v || 'd'")
 		read("early", "[c    ]")
 		read("late", "[bd   ]")
 	})

@@ -9,6 +9,7 @@ import (
 
 	"meridian/kv"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // slowDisk is a cluster of three nodes with one range of interest, for tests of slow disks.
@@ -21,8 +22,8 @@ type slowDisk struct {
 // onSlowDisks calls f with a cluster whose queues are paused.
 func onSlowDisks(t *testing.T, f func(s *slowDisk)) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &slowDisk{t: t, c: simcluster.Start(t, simcluster.Options{Log: logTo()})}
-		replicated(t, s.c, 3)
+		s := &slowDisk{t: t, c: simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})}
+		simtest.Replicated(t, s.c, 3)
 		for i := range s.c.Len() {
 			s.c.Node(i).Store().PauseQueues(true)
 		}
@@ -33,7 +34,7 @@ func onSlowDisks(t *testing.T, f func(s *slowDisk)) {
 // holder is the node with the lease of the range, -1 if there is none.
 func (s *slowDisk) holder() int {
 	s.t.Helper()
-	info, err := s.c.Node(0).Router().Range(context.Background(), userKey(1), true)
+	info, err := s.c.Node(0).Router().Range(context.Background(), simtest.UserKey(1), true)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func (s *slowDisk) write(gateway int) time.Duration {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	s.writes++
-	if err := put(ctx, s.c.Node(gateway).DB(), userKey(s.writes%100), "v"); err != nil {
+	if err := simtest.Put(ctx, s.c.Node(gateway).DB(), simtest.UserKey(s.writes%100), "v"); err != nil {
 		s.t.Errorf("write %d: %v after %s", s.writes, err, time.Since(begun))
 	}
 	return time.Since(begun)
@@ -157,7 +158,7 @@ func TestDiskHangs(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		first := make(chan error, 1)
-		go func() { first <- put(ctx, s.c.Node(gateway).DB(), userKey(1), "v") }()
+		go func() { first <- simtest.Put(ctx, s.c.Node(gateway).DB(), simtest.UserKey(1), "v") }()
 		select {
 		case err := <-s.c.Node(holder).Failed():
 			if after := time.Since(begun); after > 30*time.Second {

@@ -20,6 +20,7 @@ import (
 	"meridian/sim"
 	"meridian/sim/fault"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/txn"
 )
 
@@ -28,9 +29,9 @@ import (
 // read at them again.
 func TestStaleCampaign(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seedsAsked(t, 1, 1) {
+	for _, seed := range simtest.Seeds(t, 1, 1) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			defer watchdog(seed).Stop()
+			defer simtest.Watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) { (&stale{seed: uint64(seed)}).run(t) })
 		})
 	}
@@ -72,7 +73,7 @@ func (s *stale) run(t *testing.T) {
 	s.seen, s.pairs = map[clock.Timestamp]string{}, map[clock.Timestamp]uint64{}
 	s.closed, s.last = map[*replica.Replica]clock.Timestamp{}, map[*server.Node]int64{}
 	dice := rand.New(rand.NewPCG(s.seed, 0x57a1e))
-	o := simcluster.Options{Seed: s.seed, Log: logTo()}
+	o := simcluster.Options{Seed: s.seed, Log: simtest.LogTo()}
 	switch dice.IntN(3) {
 	case 1:
 		o.Regions, o.NodesPerRegion = sim.ThreeRegions(), 1

@@ -13,6 +13,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestOldCopyOfPromises: a power cut takes a node that has promised a write in an idle range without a log, and its disk has lost the sync
@@ -32,9 +33,9 @@ func TestOldCopyOfPromises(t *testing.T) {
 }
 
 func oldPromises(t *testing.T, own bool) {
-	c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 4, Registers: true})
+	c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), NodesPerRegion: 4, Registers: true})
 	ctx := context.Background()
-	replicated(t, c, 3)
+	simtest.Replicated(t, c, 3)
 	k := registerKey(0)
 	for _, at := range []keys.Key{k, registerKey(1)} {
 		if _, err := c.Node(0).Router().Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminSplitRequest{Key: at}}}); err != nil {
@@ -102,9 +103,9 @@ func oldPromises(t *testing.T, own bool) {
 func TestStartWithoutRanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 6, Registers: true})
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), NodesPerRegion: 6, Registers: true})
 		ctx := context.Background()
-		replicated(t, c, 3)
+		simtest.Replicated(t, c, 3)
 		ranges, err := c.Ranges(ctx, 0)
 		if err != nil {
 			t.Fatal(err)

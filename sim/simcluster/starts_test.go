@@ -10,12 +10,13 @@ import (
 
 	"meridian/fence"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // refusedFor waits for a node to end because its store is not the latest.
 func refusedFor(t *testing.T, c *simcluster.Cluster, i int, within time.Duration) *fence.RefusedError {
 	t.Helper()
-	err := fails(t, c, i, within)
+	err := simtest.Fails(t, c, i, within)
 	var refused *fence.RefusedError
 	if !errors.As(err, &refused) {
 		t.Fatalf("node %d ends with %v", i, err)
@@ -25,7 +26,7 @@ func refusedFor(t *testing.T, c *simcluster.Cluster, i int, within time.Duration
 }
 
 func getOne(ctx context.Context, c *simcluster.Cluster, i, key int) (string, error) {
-	v, err := c.Node(i).DB().Get(ctx, userKey(key))
+	v, err := c.Node(i).DB().Get(ctx, simtest.UserKey(key))
 	return string(v), err
 }
 
@@ -34,15 +35,15 @@ func getOne(ctx context.Context, c *simcluster.Cluster, i, key int) (string, err
 func TestOldCopy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
 		ctx := context.Background()
-		replicated(t, c, 3)
+		simtest.Replicated(t, c, 3)
 		witness := c.Node(1).NodeID()
 		image := c.Machines[2].Disk.Image()
 		time.Sleep(10 * time.Second)
 		c.Crash(1, 0, false)
 		for k := range 5 {
-			if err := put(ctx, c.Node(0).DB(), userKey(k), "kept"); err != nil {
+			if err := simtest.Put(ctx, c.Node(0).DB(), simtest.UserKey(k), "kept"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -73,8 +74,8 @@ func TestOldCopy(t *testing.T) {
 func TestOldCopyOfAnotherStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-		replicated(t, c, 3)
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
 		c.StopNode(2)
 		image := c.Machines[2].Disk.Image()
 		c.Boot(2)
@@ -94,8 +95,8 @@ func TestOldCopyOfAnotherStart(t *testing.T) {
 		if id := c.Node(2).NodeID(); id != 4 {
 			t.Fatalf("joined as node %d", id)
 		}
-		healthy(t, c, 0)
-		healthy(t, c, 2)
+		simtest.Healthy(t, c, 0)
+		simtest.Healthy(t, c, 2)
 	})
 }
 
@@ -110,7 +111,7 @@ func TestClone(t *testing.T) {
 		incarnation, _ := c.Node(2).Cluster().Own()
 		for round := range 3 {
 			if round == 1 {
-				if err := put(ctx, c.Node(0).DB(), userKey(1), "v"); err != nil {
+				if err := simtest.Put(ctx, c.Node(0).DB(), simtest.UserKey(1), "v"); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -123,7 +124,7 @@ func TestClone(t *testing.T) {
 			c.StopNode(3)
 			time.Sleep(10 * time.Second)
 			for i := range 3 {
-				healthy(t, c, i)
+				simtest.Healthy(t, c, i)
 				if e, ok := c.Node(i).Cluster().Get(3); !ok || e.Addr != "n3:1" {
 					t.Fatalf("node %d takes node 3 for being at %s", i+1, e.Addr)
 				}
@@ -137,7 +138,7 @@ func TestClone(t *testing.T) {
 
 // cloneable is a cluster of three nodes, and a fourth machine.
 func cloneable(t *testing.T) *simcluster.Cluster {
-	c := simcluster.New(t, simcluster.Options{NodesPerRegion: 4, Log: logTo()})
+	c := simcluster.New(t, simcluster.Options{NodesPerRegion: 4, Log: simtest.LogTo()})
 	c.Boot(0)
 	if _, err := c.Node(0).Init(context.Background()); err != nil {
 		t.Fatal(err)
@@ -148,7 +149,7 @@ func cloneable(t *testing.T) *simcluster.Cluster {
 		}
 		c.WaitReady(i)
 	}
-	replicated(t, c, 3)
+	simtest.Replicated(t, c, 3)
 	return c
 }
 
@@ -165,7 +166,7 @@ func TestTwinsApart(t *testing.T) {
 		c.Machines[3].Disk.Restore(c.Machines[2].Disk.Image())
 		c.Boot(3)
 		c.WaitReady(3)
-		if err := put(ctx, c.Node(3).DB(), userKey(77), "kept"); err != nil {
+		if err := simtest.Put(ctx, c.Node(3).DB(), simtest.UserKey(77), "kept"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
@@ -176,7 +177,7 @@ func TestTwinsApart(t *testing.T) {
 		c.StopNode(2)
 		time.Sleep(5 * time.Second)
 		for _, i := range []int{0, 1, 3} {
-			healthy(t, c, i)
+			simtest.Healthy(t, c, i)
 			if v, err := getOne(ctx, c, i, 77); err != nil || v != "kept" {
 				t.Fatal(v, err)
 			}
@@ -191,13 +192,13 @@ func TestRestartAll(t *testing.T) {
 	for _, nodes := range []int{1, 3, 5, 9} {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := simcluster.Start(t, simcluster.Options{NodesPerRegion: nodes, Log: logTo()})
+				c := simcluster.Start(t, simcluster.Options{NodesPerRegion: nodes, Log: simtest.LogTo()})
 				ctx := context.Background()
 				if nodes >= 3 {
-					replicated(t, c, 3)
+					simtest.Replicated(t, c, 3)
 				}
 				for round := range 4 {
-					if err := put(ctx, c.Node(0).DB(), userKey(0), fmt.Sprint(round)); err != nil {
+					if err := simtest.Put(ctx, c.Node(0).DB(), simtest.UserKey(0), fmt.Sprint(round)); err != nil {
 						t.Fatal(err)
 					}
 					for i := range nodes {
@@ -255,15 +256,15 @@ func TestRestartAll(t *testing.T) {
 func TestRestartOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
 		ctx := context.Background()
-		replicated(t, c, 3)
+		simtest.Replicated(t, c, 3)
 		c.Crash(2, 0, true)
 		c.StopNode(1)
 		begun := time.Now()
 		c.Boot(1)
 		c.WaitReady(1)
-		if err := put(ctx, c.Node(1).DB(), userKey(1), "v"); err != nil {
+		if err := simtest.Put(ctx, c.Node(1).DB(), simtest.UserKey(1), "v"); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(begun); took > 6*time.Second {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestWritersAreNotStarved: a row is read all the time next to its leaseholder, and a client far away reads it and writes
@@ -17,14 +19,14 @@ import (
 func TestWritersAreNotStarved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := wideArea(t)
-		near, far := connect(t, c, 0), connect(t, c, 2)
-		exec(t, near, "CREATE TABLE hot (id int PRIMARY KEY, v int)")
-		exec(t, near, "CREATE TABLE other (id int PRIMARY KEY, v int)")
-		exec(t, near, "INSERT INTO hot VALUES (1, 0)")
-		exec(t, near, "INSERT INTO other VALUES (1, 0)")
-		exec(t, near, "ALTER TABLE other SPLIT AT VALUES (0)")
-		exec(t, far, "SELECT v FROM hot")
+		c := simtest.WideArea(t)
+		near, far := simtest.Connect(t, c, 0), simtest.Connect(t, c, 2)
+		simtest.Exec(t, near, "CREATE TABLE hot (id int PRIMARY KEY, v int)")
+		simtest.Exec(t, near, "CREATE TABLE other (id int PRIMARY KEY, v int)")
+		simtest.Exec(t, near, "INSERT INTO hot VALUES (1, 0)")
+		simtest.Exec(t, near, "INSERT INTO other VALUES (1, 0)")
+		simtest.Exec(t, near, "ALTER TABLE other SPLIT AT VALUES (0)")
+		simtest.Exec(t, far, "SELECT v FROM hot")
 		ctx := context.Background()
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
@@ -78,7 +80,7 @@ func TestWritersAreNotStarved(t *testing.T) {
 		write(far, "a far writer, reads in the range", "SELECT v FROM hot WHERE id = 1", 2*time.Second)
 		write(far, "a far writer, reads elsewhere too", "SELECT hot.v + other.v FROM hot, other", 2*time.Second)
 		for i := range 8 {
-			conn := connect(t, c, 2)
+			conn := simtest.Connect(t, c, 2)
 			wg.Add(1)
 			go func() {
 				defer wg.Done()
@@ -97,12 +99,12 @@ func TestTurnsAreKept(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct{ quiet, hot, gateway int }{{0, 0, 2}, {0, 2, 1}, {2, 0, 2}} {
 		synctest.Test(t, func(t *testing.T) {
-			c := wideArea(t)
-			conn := connect(t, c, 0)
-			exec(t, conn, "CREATE TABLE two (id int PRIMARY KEY, n int NOT NULL)")
-			exec(t, conn, "INSERT INTO two VALUES (0, 0), (1, 0)")
-			exec(t, conn, "ALTER TABLE two SPLIT AT VALUES (0), (1)")
-			replicated(t, c, 3)
+			c := simtest.WideArea(t)
+			conn := simtest.Connect(t, c, 0)
+			simtest.Exec(t, conn, "CREATE TABLE two (id int PRIMARY KEY, n int NOT NULL)")
+			simtest.Exec(t, conn, "INSERT INTO two VALUES (0, 0), (1, 0)")
+			simtest.Exec(t, conn, "ALTER TABLE two SPLIT AT VALUES (0), (1)")
+			simtest.Replicated(t, c, 3)
 			for i := range c.Len() {
 				c.Node(i).Store().PauseQueues(true)
 			}
@@ -120,7 +122,7 @@ func TestTurnsAreKept(t *testing.T) {
 			end := time.Now().Add(20 * time.Second)
 			var wg sync.WaitGroup
 			worker := func(at int, q string, most time.Duration) {
-				conn := connect(t, c, at)
+				conn := simtest.Connect(t, c, at)
 				wg.Go(func() {
 					for time.Now().Before(end) {
 						begun := time.Now()

@@ -11,6 +11,7 @@ import (
 	"meridian/kv"
 	"meridian/server"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/txn"
 )
 
@@ -19,7 +20,7 @@ import (
 func TestStopWhileRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Nodes: []int{1}, MaxOffset: 10 * time.Millisecond})
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), Nodes: []int{1}, MaxOffset: 10 * time.Millisecond})
 		ctx := context.Background()
 		for range 20 {
 			db := c.Node(0).DB()
@@ -62,9 +63,9 @@ func TestStopWhileRead(t *testing.T) {
 func TestStoppedProcessBeginsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo(), NodesPerRegion: 3, MaxOffset: 10 * time.Millisecond})
-		replicated(t, c, 3)
-		key := userKey(1)
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), NodesPerRegion: 3, MaxOffset: 10 * time.Millisecond})
+		simtest.Replicated(t, c, 3)
+		key := simtest.UserKey(1)
 		put := func(i int, v string) (done bool, err error) {
 			return c.On(i, func(ctx context.Context, n *server.Node) {
 				ctx, cancel := context.WithTimeout(ctx, 20*time.Second)

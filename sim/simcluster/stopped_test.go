@@ -9,6 +9,7 @@ import (
 
 	"meridian/cluster"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestStoppedItself: a node that stops because of its clock has stopped by itself, which is told once; one that is crashed, or stopped by the test,
@@ -16,15 +17,15 @@ import (
 func TestStoppedItself(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-		replicated(t, c, 3)
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
 		for name, end := range map[string]func(){
 			"crashed":                func() { c.Crash(2, 0, false) },
 			"crashed without a word": func() { c.Crash(2, 0, true) },
 			"crashed as it syncs": func() {
 				c.CrashAtSync(2, 1)
 				for i := 0; c.Node(2) != nil; i++ {
-					if err := c.Node(0).DB().Put(context.Background(), userKey(i), []byte("v")); err != nil {
+					if err := c.Node(0).DB().Put(context.Background(), simtest.UserKey(i), []byte("v")); err != nil {
 						t.Fatal(err)
 					}
 				}

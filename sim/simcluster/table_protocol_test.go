@@ -21,6 +21,7 @@ import (
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/txn"
 )
 
@@ -76,12 +77,12 @@ func (refuses) Restarted(bool)                                            {}
 func TestProtocolOfTable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, Log: logTo()})
-		conn := connect(t, c, 1)
+		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, Log: simtest.LogTo()})
+		conn := simtest.Connect(t, c, 1)
 		time.Sleep(20 * time.Second)
 		// protocols are those of the ranges of a table's indexes, by the leaseholders' descriptors.
 		protocols := func(table string, indexes ...uint32) (out []string) {
-			id := ask[uint32](t, conn, "SELECT '"+table+"'::regclass::oid")
+			id := simtest.Ask[uint32](t, conn, "SELECT '"+table+"'::regclass::oid")
 			for _, x := range indexes {
 				at, found := keys.IndexPrefix(id, x), false
 				for i := range 3 {
@@ -111,7 +112,7 @@ func TestProtocolOfTable(t *testing.T) {
 		run := func(sql string) time.Duration {
 			t.Helper()
 			start := time.Now()
-			exec(t, conn, sql)
+			simtest.Exec(t, conn, sql)
 			took := time.Since(start)
 			t.Logf("%6.2fs  %s", took.Seconds(), sql)
 			return took
@@ -128,7 +129,7 @@ func TestProtocolOfTable(t *testing.T) {
 		run("INSERT INTO after VALUES (1)")
 		is("another CREATE TABLE", "after", "leader", 1)
 		run("BEGIN; CREATE TABLE made (id int PRIMARY KEY) WITH (commit_protocol = 'fast_paxos'); INSERT INTO made SELECT generate_series(1, 300); CREATE INDEX ON made (id); COMMIT")
-		if n := ask[int](t, conn, "SELECT count(*) FROM made@made_id_idx"); n != 300 {
+		if n := simtest.Ask[int](t, conn, "SELECT count(*) FROM made@made_id_idx"); n != 300 {
 			t.Errorf("%d rows are in the table that was made with them", n)
 		}
 		is("CREATE TABLE with rows", "made", "fast_paxos", 1, 2)
@@ -142,7 +143,7 @@ func TestProtocolOfTable(t *testing.T) {
 		run("INSERT INTO t SELECT i, i FROM generate_series(1, 1000) i")
 		run("ALTER TABLE t SET (commit_protocol = 'fast_paxos')")
 		is("ALTER TABLE", "t", "fast_paxos", 1, 2)
-		if n := ask[int](t, conn, "SELECT count(*) FROM t"); n != 1000 {
+		if n := simtest.Ask[int](t, conn, "SELECT count(*) FROM t"); n != 1000 {
 			t.Errorf("%d rows are left", n)
 		}
 		run("UPDATE t SET n = -n WHERE id <= 10")
@@ -150,10 +151,10 @@ func TestProtocolOfTable(t *testing.T) {
 		run("INSERT INTO t VALUES (11, 11)")
 		run("ALTER TABLE t RESET (commit_protocol)")
 		is("RESET", "t", "leader", 1, 2)
-		if n := ask[int](t, conn, "SELECT count(*) FROM t"); n != 1000 {
+		if n := simtest.Ask[int](t, conn, "SELECT count(*) FROM t"); n != 1000 {
 			t.Errorf("%d rows are left", n)
 		}
-		if n := ask[int](t, conn, "SELECT count(*) FROM meridian_internal.jobs WHERE job_type = 'commit protocol' AND status = 'succeeded'"); n != 2 {
+		if n := simtest.Ask[int](t, conn, "SELECT count(*) FROM meridian_internal.jobs WHERE job_type = 'commit protocol' AND status = 'succeeded'"); n != 2 {
 			t.Errorf("%d jobs have succeeded", n)
 		}
 		run("CREATE INDEX ON t (n, id)")
@@ -164,7 +165,7 @@ func TestProtocolOfTable(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		is("DROP INDEX", "t", "fast_paxos", 1, 3)
 		is("DROP INDEX", "t", "leader", 2)
-		id := ask[uint32](t, conn, "SELECT 't'::regclass::oid")
+		id := simtest.Ask[uint32](t, conn, "SELECT 't'::regclass::oid")
 		run("DROP TABLE t")
 		time.Sleep(40 * time.Minute)
 		if rows, err := c.Node(0).DB().Scan(context.Background(), keys.TableSpan(id)); err != nil || len(rows) != 0 {
@@ -172,7 +173,7 @@ func TestProtocolOfTable(t *testing.T) {
 		}
 		is("after all", "f", "fast_paxos", 1, 2)
 		is("after all", "before", "leader", 1)
-		if v := ask[int](t, conn, "SELECT count(*) FROM meridian_internal.constraint_violations"); v != 0 {
+		if v := simtest.Ask[int](t, conn, "SELECT count(*) FROM meridian_internal.constraint_violations"); v != 0 {
 			t.Errorf("%d violations", v)
 		}
 	})
@@ -184,8 +185,8 @@ func TestProtocolStuck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var stuck atomic.Bool
-		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 3, Log: logTo(), Configure: idles(&stuck)})
-		conn := connect(t, c, 0)
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 3, Log: simtest.LogTo(), Configure: idles(&stuck)})
+		conn := simtest.Connect(t, c, 0)
 		time.Sleep(20 * time.Second)
 		refused := func(sql, code, word string) {
 			t.Helper()
@@ -195,24 +196,24 @@ func TestProtocolStuck(t *testing.T) {
 				t.Errorf("%s: %v", sql, err)
 			}
 		}
-		exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY)")
-		exec(t, conn, "INSERT INTO t VALUES (1)")
-		exec(t, conn, "ALTER TABLE t SET (commit_protocol = 'fast_paxos')")
+		simtest.Exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY)")
+		simtest.Exec(t, conn, "INSERT INTO t VALUES (1)")
+		simtest.Exec(t, conn, "ALTER TABLE t SET (commit_protocol = 'fast_paxos')")
 		refused("SELECT * FROM t", "0A000", "anything in this test") // the ranges are the other protocol's
 		stuck.Store(true)
 		refused("ALTER TABLE t SET (commit_protocol = 'leader')", "55000", "not got the commit protocol leader")
-		if v := ask[string](t, conn, "SELECT violation FROM meridian_internal.constraint_violations"); v != "the commit protocol is not leader" {
+		if v := simtest.Ask[string](t, conn, "SELECT violation FROM meridian_internal.constraint_violations"); v != "the commit protocol is not leader" {
 			t.Errorf("the violation is %q", v)
 		}
 		refused("CREATE INDEX ON t (id)", "0A000", "while its commit protocol is being changed")
 		refused("TRUNCATE t", "0A000", "while its commit protocol is being changed")
 		stuck.Store(false)
-		exec(t, conn, "ALTER TABLE t SET (commit_protocol = 'leader')")
-		if n := ask[int](t, conn, "SELECT count(*) FROM t"); n != 1 {
+		simtest.Exec(t, conn, "ALTER TABLE t SET (commit_protocol = 'leader')")
+		if n := simtest.Ask[int](t, conn, "SELECT count(*) FROM t"); n != 1 {
 			t.Errorf("%d rows", n)
 		}
-		exec(t, conn, "CREATE INDEX ON t (id)")
-		if v := ask[int](t, conn, "SELECT count(*) FROM meridian_internal.constraint_violations"); v != 0 {
+		simtest.Exec(t, conn, "CREATE INDEX ON t (id)")
+		if v := simtest.Ask[int](t, conn, "SELECT count(*) FROM meridian_internal.constraint_violations"); v != 0 {
 			t.Errorf("%d violations", v)
 		}
 	})
@@ -222,17 +223,17 @@ func TestProtocolStuck(t *testing.T) {
 func TestProtocolUnderLoad(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, Log: logTo()})
-		conn := connect(t, c, 0)
+		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, Log: simtest.LogTo()})
+		conn := simtest.Connect(t, c, 0)
 		time.Sleep(20 * time.Second)
-		exec(t, conn, "CREATE TABLE counts (id int PRIMARY KEY, n int NOT NULL, tag int, INDEX (tag))")
-		exec(t, conn, "INSERT INTO counts VALUES (0, 0, 0), (1, 0, 1), (2, 0, 2), (3, 0, 3)")
+		simtest.Exec(t, conn, "CREATE TABLE counts (id int PRIMARY KEY, n int NOT NULL, tag int, INDEX (tag))")
+		simtest.Exec(t, conn, "INSERT INTO counts VALUES (0, 0, 0), (1, 0, 1), (2, 0, 2), (3, 0, 3)")
 		var stop atomic.Bool
 		var own, shared [3]int
 		var longest [3]time.Duration
 		done := make(chan struct{}, 3)
 		for i := range 3 {
-			client := connect(t, c, i)
+			client := simtest.Connect(t, c, i)
 			go func() {
 				defer func() { done <- struct{}{} }()
 				for !stop.Load() {
@@ -258,9 +259,9 @@ func TestProtocolUnderLoad(t *testing.T) {
 		}
 		for range 2 {
 			time.Sleep(3 * time.Second)
-			exec(t, conn, "ALTER TABLE counts SET (commit_protocol = 'fast_paxos')")
+			simtest.Exec(t, conn, "ALTER TABLE counts SET (commit_protocol = 'fast_paxos')")
 			time.Sleep(3 * time.Second)
-			exec(t, conn, "ALTER TABLE counts SET (commit_protocol = 'leader')")
+			simtest.Exec(t, conn, "ALTER TABLE counts SET (commit_protocol = 'leader')")
 		}
 		time.Sleep(time.Second)
 		stop.Store(true)
@@ -270,14 +271,14 @@ func TestProtocolUnderLoad(t *testing.T) {
 		sum := 0
 		for i := range 3 {
 			sum += shared[i]
-			if n := ask[int](t, conn, fmt.Sprintf("SELECT n FROM counts WHERE id = %d", i+1)); n != own[i] || n == 0 {
+			if n := simtest.Ask[int](t, conn, fmt.Sprintf("SELECT n FROM counts WHERE id = %d", i+1)); n != own[i] || n == 0 {
 				t.Errorf("row %d has %d of %d updates", i+1, n, own[i])
 			}
 		}
-		if n := ask[int](t, conn, "SELECT n FROM counts WHERE id = 0"); n != sum || n == 0 {
+		if n := simtest.Ask[int](t, conn, "SELECT n FROM counts WHERE id = 0"); n != sum || n == 0 {
 			t.Errorf("the shared row has %d of %d updates", n, sum)
 		}
-		if n := ask[int](t, conn, "SELECT count(*) FROM counts WHERE tag >= 10 AND (tag - id) / 10 = n"); n != 4 {
+		if n := simtest.Ask[int](t, conn, "SELECT count(*) FROM counts WHERE tag >= 10 AND (tag - id) / 10 = n"); n != 4 {
 			t.Errorf("%d rows are in the index with what they have", n)
 		}
 		t.Logf("own %v, shared %v, longest pair %v", own, shared, longest)

@@ -14,6 +14,7 @@ import (
 	"meridian/clock"
 	"meridian/clock/truetime"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // epsilons checks that each node that runs knows true time within most, and returns the largest epsilon.
@@ -59,10 +60,10 @@ func table(t *testing.T, conn *pgx.Conn, query string) (out string) {
 func TestTimeMasters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{TimeMasters: 3, Log: logTo()})
-		replicated(t, c, 3)
+		c := simcluster.Start(t, simcluster.Options{TimeMasters: 3, Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
 		ctx := context.Background()
-		a, b := connect(t, c, 0), connect(t, c, 1)
+		a, b := simtest.Connect(t, c, 0), simtest.Connect(t, c, 1)
 		if _, err := a.Exec(ctx, "CREATE TABLE t (k int8 PRIMARY KEY, at timestamptz)"); err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +135,7 @@ func TestTimeMasters(t *testing.T) {
 func TestTimeMastersFail(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{TimeMasters: 3, MaxOffset: 40 * time.Millisecond, Log: logTo()})
+		c := simcluster.Start(t, simcluster.Options{TimeMasters: 3, MaxOffset: 40 * time.Millisecond, Log: simtest.LogTo()})
 		for _, m := range c.Masters {
 			c.Network.Isolate(m.Name)
 		}

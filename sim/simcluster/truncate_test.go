@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestTruncateAmongWriters has writers at every gateway of three regions while the table is truncated, and in the end
@@ -18,19 +20,19 @@ import (
 func TestTruncateAmongWriters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := wideArea(t)
+		c := simtest.WideArea(t)
 		ctx := context.Background()
-		a := connect(t, c, 0)
-		exec(t, a, "CREATE TABLE t (id int PRIMARY KEY, v int)")
-		exec(t, a, "CREATE INDEX ON t (v)")
-		exec(t, a, "CREATE TABLE e (n int)")
-		exec(t, a, "CREATE TABLE u (id int PRIMARY KEY, n int)")
-		exec(t, a, "INSERT INTO e VALUES (0)")
+		a := simtest.Connect(t, c, 0)
+		simtest.Exec(t, a, "CREATE TABLE t (id int PRIMARY KEY, v int)")
+		simtest.Exec(t, a, "CREATE INDEX ON t (v)")
+		simtest.Exec(t, a, "CREATE TABLE e (n int)")
+		simtest.Exec(t, a, "CREATE TABLE u (id int PRIMARY KEY, n int)")
+		simtest.Exec(t, a, "INSERT INTO e VALUES (0)")
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
 		acked := make([][]int, 6)
 		for w := range acked {
-			conn := connect(t, c, w%3)
+			conn := simtest.Connect(t, c, w%3)
 			wg.Go(func() {
 				dice := rand.New(rand.NewPCG(1, uint64(w)))
 				for i := 0; ; i++ {
@@ -63,7 +65,7 @@ func TestTruncateAmongWriters(t *testing.T) {
 		done := 0
 		for i := range 4 {
 			time.Sleep(500 * time.Millisecond)
-			gateway := connect(t, c, i%3)
+			gateway := simtest.Connect(t, c, i%3)
 			if _, err := gateway.Exec(ctx, "BEGIN; UPDATE e SET n = n + 1; TRUNCATE t; COMMIT"); err != nil {
 				t.Log(err)
 				gateway.Exec(ctx, "ROLLBACK")
@@ -75,13 +77,13 @@ func TestTruncateAmongWriters(t *testing.T) {
 			t.Errorf("%d truncations", done)
 		}
 		time.Sleep(500 * time.Millisecond)
-		b := connect(t, c, 1)
+		b := simtest.Connect(t, c, 1)
 		// While they go on.
 		var wrong int
 		if err := b.QueryRow(ctx, "SELECT count(*) FROM u FULL JOIN t USING (id) WHERE (u.n = (SELECT n FROM e)) <> (t.id IS NOT NULL)").Scan(&wrong); err != nil || wrong > 0 {
 			t.Errorf("%d rows are lost or too many, %v", wrong, err)
 		}
-		exec(t, b, "BEGIN; UPDATE e SET n = -1; DROP TABLE t; COMMIT")
+		simtest.Exec(t, b, "BEGIN; UPDATE e SET n = -1; DROP TABLE t; COMMIT")
 		close(stop)
 		wg.Wait()
 		total, n := 0, 0

@@ -17,6 +17,7 @@ import (
 
 	"meridian/kv"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestTruncateBesideWriters: e counts how often tr was emptied, and u has what the writer of each row of tr saw of that. So the rows of tr are those of u with the present count, at all times, however
@@ -30,10 +31,10 @@ func TestTruncateBesideWriters(t *testing.T) {
 		seconds = n
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 3, Log: logTo()})
-		conn := connect(t, c, 0)
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 3, Log: simtest.LogTo()})
+		conn := simtest.Connect(t, c, 0)
 		for _, q := range []string{"CREATE TABLE tr (id int PRIMARY KEY, v int)", "CREATE INDEX ON tr (v)", "CREATE TABLE e (n int)", "CREATE TABLE u (id int PRIMARY KEY, n int)", "INSERT INTO e VALUES (0)"} {
-			exec(t, conn, q)
+			simtest.Exec(t, conn, q)
 		}
 		anomalyReplicated(context.Background(), t, c)
 		stop := make(chan struct{})
@@ -59,7 +60,7 @@ func TestTruncateBesideWriters(t *testing.T) {
 			return err != nil
 		}
 		for w := range 6 {
-			conn, dice := connect(t, c, w%3), rand.New(rand.NewPCG(uint64(w), 1))
+			conn, dice := simtest.Connect(t, c, w%3), rand.New(rand.NewPCG(uint64(w), 1))
 			wg.Go(func() {
 				for !stopped() {
 					mu.Lock()
@@ -90,7 +91,7 @@ func TestTruncateBesideWriters(t *testing.T) {
 			})
 		}
 		for w := range 2 {
-			conn, dice := connect(t, c, 2-w), rand.New(rand.NewPCG(uint64(w), 2))
+			conn, dice := simtest.Connect(t, c, 2-w), rand.New(rand.NewPCG(uint64(w), 2))
 			wg.Go(func() {
 				for !stopped() {
 					texts := []string{"UPDATE e SET n = n + 1", "TRUNCATE tr"}

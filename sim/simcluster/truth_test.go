@@ -16,6 +16,7 @@ import (
 	"meridian/console"
 	"meridian/server"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestTruthAboutRanges: with a node dead, the console, the metrics and SQL show which ranges have too few live voters,
@@ -23,10 +24,10 @@ import (
 func TestTruthAboutRanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo(), Configure: func(i int, o *server.Options) {
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo(), Configure: func(i int, o *server.Options) {
 			o.HTTPAddr = strings.TrimSuffix(o.ListenAddr, ":1") + ":8080"
 		}})
-		replicated(t, c, 3)
+		simtest.Replicated(t, c, 3)
 		ctx := context.Background()
 		get := func(i int, path string) string {
 			t.Helper()
@@ -91,7 +92,7 @@ func TestTruthAboutRanges(t *testing.T) {
 			if n, named := metric("ranges_underreplicated", 0, 1), metric("range_troubled", 0, 1); n != all || named != all {
 				t.Errorf("the metrics of n1 and n2 count %d and name %d of %d ranges", n, named, all)
 			}
-			conn := connect(t, c, 1)
+			conn := simtest.Connect(t, c, 1)
 			var n int
 			if err := conn.QueryRow(ctx, "SELECT count(*) FROM meridian_internal.ranges WHERE state = 'under-replicated' AND live_voters = 2 AND wanted_voters = 3").Scan(&n); err != nil || n != all {
 				t.Errorf("SQL shows %d of %d, %v", n, all, err)
@@ -129,9 +130,9 @@ func TestTruthAboutRanges(t *testing.T) {
 func TestTruthAboutDeadNodes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 4, Log: logTo()})
-		replicated(t, c, 3)
-		conn := connect(t, c, 0)
+		c := simcluster.Start(t, simcluster.Options{NodesPerRegion: 4, Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
+		conn := simtest.Connect(t, c, 0)
 		id := c.Node(3).NodeID()
 		numbers := func() (ranges, leases int) {
 			t.Helper()
@@ -140,8 +141,8 @@ func TestTruthAboutDeadNodes(t *testing.T) {
 			}
 			return ranges, leases
 		}
-		exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY)")
-		exec(t, conn, "ALTER TABLE t SPLIT AT SELECT i * 10 FROM generate_series(1, 10) AS g(i)")
+		simtest.Exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY)")
+		simtest.Exec(t, conn, "ALTER TABLE t SPLIT AT SELECT i * 10 FROM generate_series(1, 10) AS g(i)")
 		time.Sleep(2 * time.Minute)
 		had, led := numbers()
 		if had == 0 || led == 0 {

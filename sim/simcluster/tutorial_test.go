@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/workload"
 	"meridian/workload/movr"
 )
@@ -30,7 +31,7 @@ func TestTutorial(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		u := &reader{t: t, c: threeContinents(t)}
+		u := &reader{t: t, c: simtest.ThreeContinents(t)}
 		defer u.end()
 		u.begin()
 		typed, compared := 0, 0
@@ -107,7 +108,7 @@ type reader struct {
 // begin makes what the demonstration makes.
 func (u *reader) begin() {
 	regions := u.regions()
-	exec(u.t, connect(u.t, u.c, 0), movr.CreateDatabase("movr", regions))
+	simtest.Exec(u.t, simtest.Connect(u.t, u.c, 0), movr.CreateDatabase("movr", regions))
 	u.connect(0, "movr")
 	if err := movr.LoadSample(context.Background(), u.conn, regions...); err != nil {
 		u.t.Fatal(err)
@@ -133,7 +134,7 @@ func (u *reader) end() {
 
 func (u *reader) connect(i int, database string) {
 	u.at, u.database = i, database
-	u.conn = connectTo(u.t, u.c, i, database)
+	u.conn = simtest.ConnectTo(u.t, u.c, i, database)
 }
 
 // typeIn runs one line, and returns the lines of its answer; cells are separated by bars.

@@ -15,6 +15,7 @@ import (
 	"meridian/console"
 	"meridian/server"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/version"
 )
 
@@ -40,7 +41,7 @@ func TestUpgradeTold(t *testing.T) {
 			}
 		}
 		runs := []version.Binary{earlier, earlier, earlier, skipping}
-		c := simcluster.New(t, simcluster.Options{NodesPerRegion: 4, Log: logTo(), Configure: func(i int, o *server.Options) {
+		c := simcluster.New(t, simcluster.Options{NodesPerRegion: 4, Log: simtest.LogTo(), Configure: func(i int, o *server.Options) {
 			o.Binary = runs[i]
 			o.HTTPAddr = strings.TrimSuffix(o.ListenAddr, ":1") + ":8080"
 		}})
@@ -54,7 +55,7 @@ func TestUpgradeTold(t *testing.T) {
 			}
 			c.WaitReady(i)
 		}
-		replicated(t, c, 3)
+		simtest.Replicated(t, c, 3)
 		again := func(i int, b version.Binary) {
 			t.Helper()
 			runs[i] = b
@@ -102,7 +103,7 @@ func TestUpgradeTold(t *testing.T) {
 			"0.2", "0.2", "0.2")
 
 		c.Boot(3)
-		documented("a release was skipped", fails(t, c, 3, 20*time.Second).Error(), "cannot join the cluster through n1:1: the binary of this node is too new: it has version 0.3 and works in clusters of version 0.2 or later, and the cluster acts by 0.1; "+
+		documented("a release was skipped", simtest.Fails(t, c, 3, 20*time.Second).Error(), "cannot join the cluster through n1:1: the binary of this node is too new: it has version 0.3 and works in clusters of version 0.2 or later, and the cluster acts by 0.1; "+
 			"start it with a binary of version 0.2, upgrade the cluster to that, and finalize it (meridian upgrade finalize) before the next one")
 		c.StopNode(3)
 
@@ -138,7 +139,7 @@ func TestUpgradeTold(t *testing.T) {
 		runs[3] = earlier
 		c.Machines[3].Disk.Wipe()
 		c.Boot(3)
-		documented("a new node with the earlier binary", fails(t, c, 3, 20*time.Second).Error(),
+		documented("a new node with the earlier binary", simtest.Fails(t, c, 3, 20*time.Second).Error(),
 			"cannot join the cluster through n1:1: the binary of this node is too old: it has version 0.1, and the cluster is upgraded to 0.2; start it with a binary of version 0.2 or later")
 		c.StopNode(3)
 		c.StopNode(2)
@@ -156,7 +157,7 @@ func TestUpgradeTold(t *testing.T) {
 		runs[2] = later
 		c.Boot(2)
 		c.WaitReady(2)
-		healthy(t, c, 2)
+		simtest.Healthy(t, c, 2)
 	})
 }
 

@@ -9,21 +9,22 @@ import (
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestVirtualRelations: each column of each relation that the node computes can be read, on a cluster that has something to say in most of them.
 func TestVirtualRelations(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions().WithoutLatency(), NodesPerRegion: 1, TimeMasters: 3, Log: logTo(),
+		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions().WithoutLatency(), NodesPerRegion: 1, TimeMasters: 3, Log: simtest.LogTo(),
 			Configure: func(_ int, o *server.Options) { o.NonVoters = 0 }})
-		conn := connect(t, c, 0)
+		conn := simtest.Connect(t, c, 0)
 		for _, q := range []string{
 			"CREATE PLACEMENT p WITH (num_replicas = 3)", "CREATE TABLE users (id int PRIMARY KEY, name text)",
 			"CREATE TABLE albums (id int, a int, PRIMARY KEY (id, a)) INTERLEAVE IN PARENT users ON DELETE CASCADE", "CREATE INDEX ON users (name)",
 			"ALTER TABLE users SET PLACEMENT p FOR VALUES (7)", "INSERT INTO users VALUES (7, 'x')", "CREATE VIEW v AS SELECT id FROM users", "CREATE SEQUENCE s", "CREATE TYPE e AS ENUM ('a')",
 		} {
-			exec(t, conn, q)
+			simtest.Exec(t, conn, q)
 		}
 		time.Sleep(5 * time.Second)
 		ctx := context.Background()

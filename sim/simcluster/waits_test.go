@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // operatorsQuery is the query for waits that docs/operate has.
@@ -33,23 +34,23 @@ func operatorsQuery(t *testing.T) string {
 func TestWaitsAreVisible(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-		replicated(t, c, 3)
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+		simtest.Replicated(t, c, 3)
 		for i := range c.Len() {
 			c.Node(i).Store().PauseQueues(true)
 		}
 		ctx := context.Background()
-		one, two, three := connect(t, c, 0), connect(t, c, 1), connect(t, c, 2)
-		exec(t, one, "CREATE TABLE l (id int PRIMARY KEY, v int)")
-		exec(t, one, "INSERT INTO l SELECT i, 0 FROM generate_series(1, 10) AS g(i)")
-		if err := c.TransferLease(ctx, tableKey(t, one, "l"), 0); err != nil {
+		one, two, three := simtest.Connect(t, c, 0), simtest.Connect(t, c, 1), simtest.Connect(t, c, 2)
+		simtest.Exec(t, one, "CREATE TABLE l (id int PRIMARY KEY, v int)")
+		simtest.Exec(t, one, "INSERT INTO l SELECT i, 0 FROM generate_series(1, 10) AS g(i)")
+		if err := c.TransferLease(ctx, simtest.TableKey(t, one, "l"), 0); err != nil {
 			t.Fatal(err)
 		}
 		id := func(i int) int64 { return int64(c.Node(i).NodeID()) }
 		holder, waiter := two.PgConn().PID(), three.PgConn().PID()
 		for _, lock := range []string{"UPDATE l SET v = 1 WHERE id = 3", "SELECT v FROM l WHERE id = 3 FOR UPDATE"} {
-			exec(t, two, "BEGIN")
-			exec(t, two, lock)
+			simtest.Exec(t, two, "BEGIN")
+			simtest.Exec(t, two, lock)
 			done := make(chan error, 1)
 			go func() {
 				_, err := three.Exec(ctx, "UPDATE l SET v = v + 1 WHERE id = 3")
@@ -57,7 +58,7 @@ func TestWaitsAreVisible(t *testing.T) {
 			}()
 			time.Sleep(5 * time.Second)
 			for i := range c.Len() {
-				asks := connect(t, c, i)
+				asks := simtest.Connect(t, c, i)
 				ask := func(sql, want string) {
 					t.Helper()
 					rows, err := asks.Query(ctx, sql)
@@ -92,7 +93,7 @@ func TestWaitsAreVisible(t *testing.T) {
 			if n := longWaiting(c); n != 1 {
 				t.Errorf("%s: %d requests have waited for more than ten seconds, want 1", lock, n)
 			}
-			exec(t, two, "COMMIT")
+			simtest.Exec(t, two, "COMMIT")
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
@@ -102,9 +103,9 @@ func TestWaitsAreVisible(t *testing.T) {
 		}
 
 		// A session's statement can be ended from any node, by roles that have the right.
-		exec(t, one, "CREATE ROLE clerk")
+		simtest.Exec(t, one, "CREATE ROLE clerk")
 		for i := range c.Len() {
-			asks, victim := connect(t, c, i), connect(t, c, (i+1)%3)
+			asks, victim := simtest.Connect(t, c, i), simtest.Connect(t, c, (i+1)%3)
 			pid := victim.PgConn().PID()
 			done := make(chan error, 1)
 			go func() {
@@ -112,21 +113,21 @@ func TestWaitsAreVisible(t *testing.T) {
 				done <- err
 			}()
 			time.Sleep(time.Second)
-			exec(t, asks, "SET ROLE clerk")
-			if _, err := asks.Exec(ctx, "SELECT pg_terminate_backend($1)", pid); code(err) != "42501" {
+			simtest.Exec(t, asks, "SET ROLE clerk")
+			if _, err := asks.Exec(ctx, "SELECT pg_terminate_backend($1)", pid); simtest.Code(err) != "42501" {
 				t.Errorf("n%d: a stranger ends a superuser's session: %v", i+1, err)
 			}
-			exec(t, asks, "RESET ROLE")
+			simtest.Exec(t, asks, "RESET ROLE")
 			for _, f := range []string{"pg_cancel_backend", "pg_terminate_backend"} {
 				var ok bool
 				if err := asks.QueryRow(ctx, "SELECT "+f+"($1)", pid).Scan(&ok); err != nil || !ok {
 					t.Errorf("n%d: %s: %t, %v", i+1, f, ok, err)
 				}
 				if f == "pg_cancel_backend" {
-					if err := <-done; code(err) != "57014" {
+					if err := <-done; simtest.Code(err) != "57014" {
 						t.Errorf("n%d: %s: the statement ends with %v", i+1, f, err)
 					}
-					exec(t, victim, "SELECT 1")
+					simtest.Exec(t, victim, "SELECT 1")
 				} else if time.Sleep(time.Second); victim.Ping(ctx) == nil {
 					t.Errorf("n%d: %s: the session goes on", i+1, f)
 				}
@@ -137,7 +138,7 @@ func TestWaitsAreVisible(t *testing.T) {
 			}
 		}
 
-		asks := connect(t, c, 0)
+		asks := simtest.Connect(t, c, 0)
 		silent := id(2)
 		c.Network.Isolate(c.Machines[2].Name)
 		start := time.Now()

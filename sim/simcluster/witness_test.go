@@ -21,6 +21,7 @@ import (
 	"meridian/server"
 	"meridian/sim"
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 	"meridian/storage/engine"
 	"meridian/version"
 )
@@ -35,13 +36,13 @@ const (
 // witnessed makes a database over two regions with a witness, and waits until two tables are in place.
 func witnessed(t *testing.T, c *simcluster.Cluster) *pgx.Conn {
 	t.Helper()
-	exec(t, connect(t, c, 0), fmt.Sprintf(`CREATE DATABASE d PRIMARY REGION "%s" REGIONS "%s" WITNESS REGION "%s" SURVIVE REGION FAILURE`, homeRegion, otherRegion, witnessRegion))
-	conn := connectTo(t, c, 0, "d")
-	exec(t, conn, "CREATE TABLE rows (id int PRIMARY KEY, n int NOT NULL, name text) LOCALITY REGIONAL BY ROW")
-	exec(t, conn, fmt.Sprintf(`CREATE TABLE far (id int PRIMARY KEY, n int NOT NULL, name text) LOCALITY REGIONAL BY TABLE IN "%s"`, otherRegion))
+	simtest.Exec(t, simtest.Connect(t, c, 0), fmt.Sprintf(`CREATE DATABASE d PRIMARY REGION "%s" REGIONS "%s" WITNESS REGION "%s" SURVIVE REGION FAILURE`, homeRegion, otherRegion, witnessRegion))
+	conn := simtest.ConnectTo(t, c, 0, "d")
+	simtest.Exec(t, conn, "CREATE TABLE rows (id int PRIMARY KEY, n int NOT NULL, name text) LOCALITY REGIONAL BY ROW")
+	simtest.Exec(t, conn, fmt.Sprintf(`CREATE TABLE far (id int PRIMARY KEY, n int NOT NULL, name text) LOCALITY REGIONAL BY TABLE IN "%s"`, otherRegion))
 	for _, table := range []string{"rows", "far"} {
-		placed(t, table, func() (string, bool) {
-			got, ok := placesOf(t, c, conn, table), true
+		simtest.Placed(t, table, func() (string, bool) {
+			got, ok := simtest.PlacesOf(t, c, conn, table), true
 			for line := range strings.SplitSeq(got, "\n") {
 				ok = ok && strings.HasPrefix(line, fmt.Sprintf("1 [%s], 2 %s, 2 %s;", witnessRegion, homeRegion, otherRegion))
 			}
@@ -103,7 +104,7 @@ func newTallies() *tallies {
 // count has a client of a node add to a row of a table.
 func (s *tallies) count(t *testing.T, c *simcluster.Cluster, node int, table string, id int) {
 	t.Helper()
-	client, row := connectTo(t, c, node, "d"), fmt.Sprintf("%s %d", table, id)
+	client, row := simtest.ConnectTo(t, c, node, "d"), fmt.Sprintf("%s %d", table, id)
 	q := fmt.Sprintf("UPDATE %s SET n = n + 1 WHERE id = %d", table, id)
 	s.clients.Go(func() {
 		for {
@@ -169,12 +170,12 @@ func (s *tallies) check(t *testing.T, conn *pgx.Conn, when string) {
 // writes go on within five seconds. Of the rows, the stores of the witness region have nothing but what is in the logs, for a few seconds.
 func TestWitnessRegion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := threeContinents(t)
+		c := simtest.ThreeContinents(t)
 		conn := witnessed(t, c)
 		for id := range 6 {
 			home := []string{homeRegion, otherRegion}[id%2]
-			exec(t, conn, fmt.Sprintf("INSERT INTO rows (id, n, name, crdb_region) VALUES (%d, 0, 'gehe%04dimnis', '%s')", id, id, home))
-			exec(t, conn, fmt.Sprintf("INSERT INTO far (id, n, name) VALUES (%d, 0, 'gehe%04dimnis')", id, id))
+			simtest.Exec(t, conn, fmt.Sprintf("INSERT INTO rows (id, n, name, crdb_region) VALUES (%d, 0, 'gehe%04dimnis', '%s')", id, id, home))
+			simtest.Exec(t, conn, fmt.Sprintf("INSERT INTO far (id, n, name) VALUES (%d, 0, 'gehe%04dimnis')", id, id))
 		}
 		time.Sleep(5 * time.Second)
 		if rows, logs := found(t, c, "imnis"); len(rows)+len(logs) > 0 {
@@ -204,7 +205,7 @@ func TestWitnessRegion(t *testing.T) {
 			if longest > 5*time.Second {
 				t.Errorf("%s is lost: a write took %v", phase.region, longest)
 			}
-			s.check(t, connectTo(t, c, phase.client, "d"), phase.region+" is lost")
+			s.check(t, simtest.ConnectTo(t, c, phase.client, "d"), phase.region+" is lost")
 			for _, i := range phase.nodes {
 				c.Boot(i)
 			}
@@ -212,7 +213,7 @@ func TestWitnessRegion(t *testing.T) {
 				c.WaitReady(i)
 			}
 			time.Sleep(20 * time.Second)
-			s.check(t, connectTo(t, c, phase.nodes[0], "d"), phase.region+" is back")
+			s.check(t, simtest.ConnectTo(t, c, phase.nodes[0], "d"), phase.region+" is back")
 		}
 		if rows, logs := found(t, c, "imnis"); len(rows)+len(logs) > 0 {
 			t.Errorf("in the end the witness region has\n%s\n%s", strings.Join(rows, "\n"), strings.Join(logs, "\n"))
@@ -224,10 +225,10 @@ func TestWitnessRegion(t *testing.T) {
 // acknowledged are in the witness' log alone, which is not truncated meanwhile (replica.R12), so B gets them from there.
 func TestWitnessHasTheNewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := threeContinents(t)
+		c := simtest.ThreeContinents(t)
 		conn := witnessed(t, c)
 		for id := range 4 {
-			exec(t, conn, fmt.Sprintf("INSERT INTO rows (id, n, crdb_region) VALUES (%d, 0, '%s')", id, homeRegion))
+			simtest.Exec(t, conn, fmt.Sprintf("INSERT INTO rows (id, n, crdb_region) VALUES (%d, 0, '%s')", id, homeRegion))
 		}
 		time.Sleep(5 * time.Second)
 		s := newTallies()
@@ -237,7 +238,7 @@ func TestWitnessHasTheNewest(t *testing.T) {
 			s.count(t, c, id%3, "rows", id)
 		}
 		time.Sleep(10 * time.Second)
-		exec(t, conn, "UPDATE rows SET name = 'gehe0000imnis'")
+		simtest.Exec(t, conn, "UPDATE rows SET name = 'gehe0000imnis'")
 		if longest := s.end(); s.acknowledged["rows 0"] < 20 {
 			t.Fatalf("only %v were acknowledged while a region was cut off, and a write took %v", s.acknowledged, longest)
 		}
@@ -251,8 +252,8 @@ func TestWitnessHasTheNewest(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		c.Network.HealAll()
 		healed := time.Now()
-		there := connectTo(t, c, 3, "d")
-		exec(t, there, "UPDATE rows SET n = n WHERE id = 0")
+		there := simtest.ConnectTo(t, c, 3, "d")
+		simtest.Exec(t, there, "UPDATE rows SET n = n WHERE id = 0")
 		t.Logf("%v were acknowledged; the other region writes %v after it is back", s.acknowledged, time.Since(healed))
 		s.check(t, there, "the witness was the only one")
 		for id := range 4 {
@@ -267,7 +268,7 @@ func TestWitnessHasTheNewest(t *testing.T) {
 			c.WaitReady(i)
 		}
 		time.Sleep(20 * time.Second)
-		s.check(t, connectTo(t, c, 0, "d"), "the lost region is back")
+		s.check(t, simtest.ConnectTo(t, c, 0, "d"), "the lost region is back")
 		if rows, logs := found(t, c, "imnis"); len(rows)+len(logs) > 0 {
 			t.Errorf("when all have the rows, the witness has %v %v", rows, logs)
 		}
@@ -278,11 +279,11 @@ func TestWitnessHasTheNewest(t *testing.T) {
 // when a region is lost then. A comparison of replicas compares the part of the state that it has.
 func TestWitnessIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := threeContinents(t)
+		c := simtest.ThreeContinents(t)
 		conn := witnessed(t, c)
-		exec(t, conn, "SET CLUSTER SETTING server.time_until_store_dead = '75s'")
+		simtest.Exec(t, conn, "SET CLUSTER SETTING server.time_until_store_dead = '75s'")
 		for id := range 3 {
-			exec(t, conn, fmt.Sprintf("INSERT INTO rows (id, n, name, crdb_region) VALUES (%d, 0, 'gehe%04dimnis', '%s')", id, id, homeRegion))
+			simtest.Exec(t, conn, fmt.Sprintf("INSERT INTO rows (id, n, name, crdb_region) VALUES (%d, 0, 'gehe%04dimnis', '%s')", id, id, homeRegion))
 		}
 		// witnesses are the nodes with those of the table's ranges.
 		witnesses := func() map[kv.NodeID]bool {
@@ -294,7 +295,7 @@ func TestWitnessIsReplaced(t *testing.T) {
 			for _, d := range ranges {
 				for _, r := range d.Replicas {
 					if r.Witness {
-						if out[r.Node] = true; r.Type != kv.Voter || regionOf(c, r.Node) != witnessRegion {
+						if out[r.Node] = true; r.Type != kv.Voter || simtest.RegionOf(c, r.Node) != witnessRegion {
 							out[0] = true // changing
 						}
 					}
@@ -339,9 +340,9 @@ func TestWitnessIsReplaced(t *testing.T) {
 		}
 		gone := map[kv.NodeID]bool{}
 		for n := range had {
-			gone[n] = regionOf(c, n) == "?"
+			gone[n] = simtest.RegionOf(c, n) == "?"
 		}
-		placed(t, "the witnesses", func() (string, bool) {
+		simtest.Placed(t, "the witnesses", func() (string, bool) {
 			now, ok := witnesses(), true
 			for n := range now {
 				ok = ok && n != 0 && !gone[n]
@@ -366,7 +367,7 @@ func TestWitnessIsReplaced(t *testing.T) {
 		if longest := s.end(); longest > 5*time.Second {
 			t.Errorf("a region is lost: a write took %v", longest)
 		}
-		s.check(t, connectTo(t, c, 3, "d"), "a region is lost")
+		s.check(t, simtest.ConnectTo(t, c, 3, "d"), "a region is lost")
 	})
 }
 
@@ -375,9 +376,9 @@ func TestWitnessBeforeUpgrade(t *testing.T) {
 	v := func(text string) version.Version { v, _ := version.Parse(text); return v }
 	synctest.Test(t, func(t *testing.T) {
 		run := version.Binary{Own: v("0.1"), Oldest: v("0.1")}
-		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 2, Log: logTo(), Configure: func(_ int, o *server.Options) { o.Binary = run }})
-		conn := connect(t, c, 0)
-		exec(t, conn, fmt.Sprintf(`CREATE DATABASE d PRIMARY REGION "%s" REGIONS "%s"`, homeRegion, otherRegion))
+		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 2, Log: simtest.LogTo(), Configure: func(_ int, o *server.Options) { o.Binary = run }})
+		conn := simtest.Connect(t, c, 0)
+		simtest.Exec(t, conn, fmt.Sprintf(`CREATE DATABASE d PRIMARY REGION "%s" REGIONS "%s"`, homeRegion, otherRegion))
 		refused := func(q string) {
 			t.Helper()
 			var pg *pgconn.PgError
@@ -398,12 +399,12 @@ func TestWitnessBeforeUpgrade(t *testing.T) {
 		if _, err := a.Finalize(t.Context(), func(*server.Upgrade) {}); err != nil {
 			t.Fatal(err)
 		}
-		conn = connectTo(t, c, 1, "d")
-		exec(t, conn, "CREATE TABLE rows (id int PRIMARY KEY)")
-		exec(t, conn, fmt.Sprintf(`ALTER DATABASE d ADD WITNESS REGION "%s"`, witnessRegion))
-		exec(t, conn, `ALTER DATABASE d SURVIVE REGION FAILURE`)
-		placed(t, "rows", func() (string, bool) {
-			got := placesOf(t, c, conn, "rows")
+		conn = simtest.ConnectTo(t, c, 1, "d")
+		simtest.Exec(t, conn, "CREATE TABLE rows (id int PRIMARY KEY)")
+		simtest.Exec(t, conn, fmt.Sprintf(`ALTER DATABASE d ADD WITNESS REGION "%s"`, witnessRegion))
+		simtest.Exec(t, conn, `ALTER DATABASE d SURVIVE REGION FAILURE`)
+		simtest.Placed(t, "rows", func() (string, bool) {
+			got := simtest.PlacesOf(t, c, conn, "rows")
 			return got, strings.HasPrefix(got, fmt.Sprintf("1 [%s], 2 %s, 2 %s;", witnessRegion, homeRegion, otherRegion))
 		})
 	})

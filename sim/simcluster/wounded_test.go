@@ -11,17 +11,18 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"meridian/sim/simcluster"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestWoundedIsTold: an externally consistent transaction that an older one has aborted because it needed a lock of it (leader.P27) is told so.
 func TestWoundedIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Log: logTo()})
-		admin := connect(t, c, 0)
-		exec(t, admin, "CREATE TABLE w (id int PRIMARY KEY, n int)")
-		exec(t, admin, "INSERT INTO w VALUES (1, 0), (2, 0)")
-		old, young := connect(t, c, 0), connect(t, c, 0)
+		c := simcluster.Start(t, simcluster.Options{Log: simtest.LogTo()})
+		admin := simtest.Connect(t, c, 0)
+		simtest.Exec(t, admin, "CREATE TABLE w (id int PRIMARY KEY, n int)")
+		simtest.Exec(t, admin, "INSERT INTO w VALUES (1, 0), (2, 0)")
+		old, young := simtest.Connect(t, c, 0), simtest.Connect(t, c, 0)
 		for _, conn := range []interface {
 			Exec(context.Context, string, ...any) (pgconn.CommandTag, error)
 		}{old, young} {
@@ -29,13 +30,13 @@ func TestWoundedIsTold(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		exec(t, old, "BEGIN")
-		exec(t, old, "SELECT * FROM w WHERE id = 1")
+		simtest.Exec(t, old, "BEGIN")
+		simtest.Exec(t, old, "SELECT * FROM w WHERE id = 1")
 		time.Sleep(time.Second)
-		exec(t, young, "BEGIN")
-		exec(t, young, "SELECT * FROM w WHERE id = 1") // which the older one is going to write
-		exec(t, young, "UPDATE w SET n = n + 1 WHERE id = 2")
-		exec(t, old, "UPDATE w SET n = n + 1 WHERE id IN (1, 2)")
+		simtest.Exec(t, young, "BEGIN")
+		simtest.Exec(t, young, "SELECT * FROM w WHERE id = 1") // which the older one is going to write
+		simtest.Exec(t, young, "UPDATE w SET n = n + 1 WHERE id = 2")
+		simtest.Exec(t, old, "UPDATE w SET n = n + 1 WHERE id IN (1, 2)")
 		time.Sleep(100 * time.Millisecond)
 		var e *pgconn.PgError
 		_, err := young.Exec(context.Background(), "COMMIT")
@@ -45,6 +46,6 @@ func TestWoundedIsTold(t *testing.T) {
 			}
 			t.Errorf("the younger one: %v", err)
 		}
-		exec(t, old, "COMMIT")
+		simtest.Exec(t, old, "COMMIT")
 	})
 }

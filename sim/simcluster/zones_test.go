@@ -8,6 +8,7 @@ import (
 
 	"meridian/keys"
 	"meridian/server"
+	"meridian/sim/simcluster/simtest"
 )
 
 // TestConfigureZone: the stores follow numbers of replicas, constraints, lease preferences and the time for which versions are kept, of a table and of an index of it, and go
@@ -15,18 +16,18 @@ import (
 func TestConfigureZone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := threeContinents(t)
-		conn := connect(t, c, 0)
-		exec(t, conn, `CREATE TABLE a (id int PRIMARY KEY, v int)`)
-		exec(t, conn, `CREATE TABLE b (id int PRIMARY KEY, v int)`)
-		exec(t, conn, `CREATE INDEX bv ON b (v)`)
-		exec(t, conn, `INSERT INTO a VALUES (1, 1)`)
-		exec(t, conn, `INSERT INTO b VALUES (1, 1)`)
-		exec(t, conn, `ALTER TABLE a CONFIGURE ZONE USING constraints = '[+region=europe-west1]', gc.ttlseconds = 123`)
-		exec(t, conn, `ALTER TABLE b CONFIGURE ZONE USING num_replicas = 5, num_voters = 3, voter_constraints = '{"+region=us-west1": 2}', lease_preferences = '[[+region=us-west1]]',
+		c := simtest.ThreeContinents(t)
+		conn := simtest.Connect(t, c, 0)
+		simtest.Exec(t, conn, `CREATE TABLE a (id int PRIMARY KEY, v int)`)
+		simtest.Exec(t, conn, `CREATE TABLE b (id int PRIMARY KEY, v int)`)
+		simtest.Exec(t, conn, `CREATE INDEX bv ON b (v)`)
+		simtest.Exec(t, conn, `INSERT INTO a VALUES (1, 1)`)
+		simtest.Exec(t, conn, `INSERT INTO b VALUES (1, 1)`)
+		simtest.Exec(t, conn, `ALTER TABLE a CONFIGURE ZONE USING constraints = '[+region=europe-west1]', gc.ttlseconds = 123`)
+		simtest.Exec(t, conn, `ALTER TABLE b CONFIGURE ZONE USING num_replicas = 5, num_voters = 3, voter_constraints = '{"+region=us-west1": 2}', lease_preferences = '[[+region=us-west1]]',
 			constraints = '{"+region=us-west1": 2, "+region=us-east1": 1, "+region=europe-west1": 2}'`)
-		exec(t, conn, `ALTER INDEX b@bv CONFIGURE ZONE USING num_replicas = 1, num_voters = 1, voter_constraints = '[]', constraints = '[+zone=us-east1-a]', lease_preferences = '[]'`)
-		settle(t, c, conn, "a", "3 europe-west1; lease europe-west1")
+		simtest.Exec(t, conn, `ALTER INDEX b@bv CONFIGURE ZONE USING num_replicas = 1, num_voters = 1, voter_constraints = '[]', constraints = '[+zone=us-east1-a]', lease_preferences = '[]'`)
+		simtest.Settle(t, c, conn, "a", "3 europe-west1; lease europe-west1")
 		var id uint32
 		if err := conn.QueryRow(context.Background(), "SELECT 'a'::regclass::oid").Scan(&id); err != nil {
 			t.Fatal(err)
@@ -38,9 +39,9 @@ func TestConfigureZone(t *testing.T) {
 				}
 			})
 		}
-		settle(t, c, conn, "b", "1 us-east1, 2 (europe-west1), 2 us-west1; lease us-west1\n1 us-east1; lease us-east1")
-		exec(t, conn, `ALTER TABLE a CONFIGURE ZONE DISCARD`)
-		exec(t, conn, `ALTER TABLE a CONFIGURE ZONE USING lease_preferences = '[[+region=us-east1]]'`)
-		settle(t, c, conn, "a", "1 europe-west1, 1 us-east1, 1 us-west1; lease us-east1")
+		simtest.Settle(t, c, conn, "b", "1 us-east1, 2 (europe-west1), 2 us-west1; lease us-west1\n1 us-east1; lease us-east1")
+		simtest.Exec(t, conn, `ALTER TABLE a CONFIGURE ZONE DISCARD`)
+		simtest.Exec(t, conn, `ALTER TABLE a CONFIGURE ZONE USING lease_preferences = '[[+region=us-east1]]'`)
+		simtest.Settle(t, c, conn, "a", "1 europe-west1, 1 us-east1, 1 us-west1; lease us-east1")
 	})
 }

@@ -1,4 +1,4 @@
-package simcluster_test
+package simtest
 
 import (
 	"os"
@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// seedsAsked are the seeds of a campaign: n from first on, unless the environment asks for others.
+// Seeds are the seeds of a campaign: n from first on, unless the environment asks for others.
 //
 //	MERIDIAN_SEEDS=n   that many; MERIDIAN_FIRST=n begins elsewhere
 //	MERIDIAN_SEED=n    this one alone
-func seedsAsked(t *testing.T, first, n int) (seeds []int) {
+func Seeds(t *testing.T, first, n int) (seeds []int) {
 	t.Helper()
 	number := func(name string, into *int) bool {
 		v := os.Getenv(name)
