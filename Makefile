@@ -14,7 +14,7 @@ test:
 	$(GO) test -timeout 30m ./...
 	$(GO) test -tags nextversion -run Next ./kv ./replica ./route ./sql/catalog/lease
 	$(GO) test -tags nextversion ./upgrade ./version
-	MERIDIAN_FIRST=4 MERIDIAN_SEEDS=1 $(GO) test -tags nextversion -run '^Test(|Register|Merge|Atomic|Schema)Campaign$$' ./sim/simcluster
+	MERIDIAN_FIRST=4 MERIDIAN_SEEDS=1 $(GO) test -tags nextversion -run '^Test(|Register|Merge|Atomic|Schema)Campaign$$' ./sim/simcluster/campaign
 
 check: format vet lint
 
@@ -43,9 +43,9 @@ race:
 # which rare branches were reached by which seeds.
 FIRST ?= 1
 sim:
-	cd sim/simcluster && MERIDIAN_SEEDS=$(SEEDS) MERIDIAN_FIRST=$(FIRST) $(GO) test -count=1 -run '^TestCampaign$$' -timeout 10h
-	MERIDIAN_SEEDS=$(SEEDS) MERIDIAN_FIRST=$(FIRST) $(GO) test -count=1 -run 'Campaign|Anomalies|LostAnswers' -skip '^TestCampaign$$' -timeout 10h ./sim/simcluster ./txn
-	MERIDIAN_CUTS=all $(GO) test -count=1 -v -run '^TestCuts' -timeout 10h ./sim/simcluster
+	cd sim/simcluster/campaign && MERIDIAN_SEEDS=$(SEEDS) MERIDIAN_FIRST=$(FIRST) $(GO) test -count=1 -run '^TestCampaign$$' -timeout 10h
+	MERIDIAN_SEEDS=$(SEEDS) MERIDIAN_FIRST=$(FIRST) $(GO) test -count=1 -run 'Campaign|Anomalies|LostAnswers' -skip '^TestCampaign$$' -timeout 10h ./sim/simcluster/... ./txn
+	MERIDIAN_CUTS=all $(GO) test -count=1 -v -run '^TestCuts' -timeout 10h ./sim/simcluster/latency
 
 # Real processes, killed.
 kill:
