@@ -224,7 +224,7 @@ func anomalyReplicated(ctx context.Context, t *testing.T, c *simcluster.Cluster)
 // time, too.
 func TestFastPaxosAnomalies(t *testing.T) {
 	t.Parallel()
-	for _, seed := range simtest.Seeds(t, 0, 4) {
+	for _, seed := range simtest.Seeds(t, 0, 2) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			a := anomalies.New()
 			a.Think = 10 * time.Millisecond

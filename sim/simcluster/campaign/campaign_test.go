@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"sort"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,32 +51,12 @@ const (
 
 func TestCampaign(t *testing.T) {
 	t.Parallel()
-	seeds, first := 3, 1
-	if testing.Short() {
-		seeds = 1
-	}
-	number := func(name string, into *int) bool {
-		v := os.Getenv(name)
-		if v == "" {
-			return false
-		}
-		n, err := strconv.Atoi(v)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		*into = n
-		return true
-	}
-	number("MERIDIAN_SEEDS", &seeds)
-	number("MERIDIAN_FIRST", &first)
-	if number("MERIDIAN_SEED", &first) {
-		seeds = 1
-	}
+	seeds := simtest.Seeds(t, 1, 2)
 	var virtual time.Duration
 	var failed []int
 	begun := time.Now()
 	table := probeTable{}
-	for seed := first; seed < first+seeds; seed++ {
+	for _, seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			k := &campaign{seed: uint64(seed), stop: make(chan struct{}), probes: &probe.Set{}}
 			real := time.Now()
@@ -105,10 +84,10 @@ func TestCampaign(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d seeds, %s of virtual time in %s", seeds, virtual.Round(time.Second), time.Since(begun).Round(time.Second))
+	t.Logf("%d seeds, %s of virtual time in %s", len(seeds), virtual.Round(time.Second), time.Since(begun).Round(time.Second))
 	if os.Getenv("MERIDIAN_SEEDS") != "" {
 		fmt.Print(table.String())
-		fmt.Printf("%d seeds, %d failed %v, %.1f cluster-minutes in %s\n", seeds, len(failed), failed, virtual.Minutes(), time.Since(begun).Round(time.Second))
+		fmt.Printf("%d seeds, %d failed %v, %.1f cluster-minutes in %s\n", len(seeds), len(failed), failed, virtual.Minutes(), time.Since(begun).Round(time.Second))
 	}
 }
 

@@ -2,8 +2,6 @@ package campaign_test
 
 import (
 	"fmt"
-	"os"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -27,22 +25,10 @@ import (
 
 func TestGlobalCampaign(t *testing.T) {
 	t.Parallel()
-	seeds, first := 3, 1
-	if testing.Short() {
-		seeds = 1
-	}
-	if n, err := strconv.Atoi(os.Getenv("MERIDIAN_SEEDS")); err == nil {
-		seeds = n
-	}
-	if n, err := strconv.Atoi(os.Getenv("MERIDIAN_FIRST")); err == nil {
-		first = n
-	}
-	if n, err := strconv.Atoi(os.Getenv("MERIDIAN_SEED")); err == nil {
-		seeds, first = 1, n
-	}
+	seeds := simtest.Seeds(t, 1, 1)
 	var virtual time.Duration
 	present := int64(0)
-	for seed := first; seed < first+seeds; seed++ {
+	for _, seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			p := &policies{seed: uint64(seed)}
 			k := &campaign{seed: uint64(seed), stop: make(chan struct{}), probes: &probe.Set{}, configure: p.configure,

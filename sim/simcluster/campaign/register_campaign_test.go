@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -39,23 +38,11 @@ import (
 //	MERIDIAN_SEEDS, MERIDIAN_FIRST, MERIDIAN_SEED   as for TestCampaign
 func TestRegisterCampaign(t *testing.T) {
 	t.Parallel()
-	seeds, first := 2, 1
-	number := func(name string, into *int) bool {
-		n, err := strconv.Atoi(os.Getenv(name))
-		if err == nil {
-			*into = n
-		}
-		return err == nil
-	}
-	number("MERIDIAN_SEEDS", &seeds)
-	number("MERIDIAN_FIRST", &first)
-	if number("MERIDIAN_SEED", &first) {
-		seeds = 1
-	}
+	seeds := simtest.Seeds(t, 1, 1)
 	var virtual time.Duration
 	var failed []int
 	begun := time.Now()
-	for seed := first; seed < first+seeds; seed++ {
+	for _, seed := range seeds {
 		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			k := &registerCampaign{seed: uint64(seed)}
 			real := time.Now()
@@ -70,7 +57,7 @@ func TestRegisterCampaign(t *testing.T) {
 			failed = append(failed, seed)
 		}
 	}
-	t.Logf("%d seeds, %d failed %v, %.1f cluster-minutes in %s", seeds, len(failed), failed, virtual.Minutes(), time.Since(begun).Round(time.Second))
+	t.Logf("%d seeds, %d failed %v, %.1f cluster-minutes in %s", len(seeds), len(failed), failed, virtual.Minutes(), time.Since(begun).Round(time.Second))
 }
 
 type registerCampaign struct {

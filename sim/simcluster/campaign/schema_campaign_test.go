@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -42,24 +41,9 @@ const (
 
 func TestSchemaCampaign(t *testing.T) {
 	t.Parallel()
-	seeds, first := 2, 1
-	if testing.Short() {
-		seeds = 1
-	}
-	number := func(name string, into *int) bool {
-		n, err := strconv.Atoi(os.Getenv(name))
-		if err == nil {
-			*into = n
-		}
-		return err == nil
-	}
-	number("MERIDIAN_SEEDS", &seeds)
-	number("MERIDIAN_FIRST", &first)
-	if number("MERIDIAN_SEED", &first) {
-		seeds = 1
-	}
+	seeds := simtest.Seeds(t, 1, 1)
 	var failed []int
-	for seed := first; seed < first+seeds; seed++ {
+	for _, seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			k := &schemaCampaign{campaign: &campaign{seed: uint64(seed), stop: make(chan struct{}), probes: &probe.Set{}}}
 			begun := time.Now()
@@ -82,7 +66,7 @@ func TestSchemaCampaign(t *testing.T) {
 		})
 	}
 	if os.Getenv("MERIDIAN_SEEDS") != "" {
-		fmt.Printf("%d seeds of schema changes, %d failed %v\n", seeds, len(failed), failed)
+		fmt.Printf("%d seeds of schema changes, %d failed %v\n", len(seeds), len(failed), failed)
 	}
 }
 

@@ -51,7 +51,7 @@ const externalOn = "ALTER DATABASE ext SET external_consistency = on"
 // differ as much as they may; every second seed has faults, and of the others every second one a node that learns the time late.
 func TestExternallyConsistent(t *testing.T) {
 	t.Parallel()
-	for _, seed := range simtest.Seeds(t, 1, 3) {
+	for _, seed := range simtest.Seeds(t, 1, 2) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			w := &externalWorkload{seed: uint64(seed), lasting: 60 * time.Second, clients: 24, declare: []string{externalOn}, moments: true,
 				behind: seed%4 == 1, faults: seed%2 == 0}

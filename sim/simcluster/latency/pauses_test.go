@@ -216,7 +216,7 @@ const (
 // when a region is cut off or lost; and when it is back. A sample of the cases, all with MERIDIAN_CUTS.
 func TestPauses(t *testing.T) {
 	t.Parallel()
-	all, tries := os.Getenv("MERIDIAN_CUTS") != "", 1
+	all, tries := os.Getenv("MERIDIAN_CUTS") != "" || simtest.All(), 1
 	if all {
 		tries = 3
 	}

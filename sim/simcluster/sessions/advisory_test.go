@@ -207,7 +207,7 @@ func TestAdvisoryDeadlockOverNodes(t *testing.T) {
 // that committed have found the same number. MERIDIAN_SEEDS asks for more.
 func TestAdvisoryLocksExclude(t *testing.T) {
 	t.Parallel()
-	for _, seed := range simtest.Seeds(t, 1, 3) {
+	for _, seed := range simtest.Seeds(t, 1, 1) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			defer simtest.Watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) { advisoryLocksExclude(t, uint64(seed)) })

@@ -130,7 +130,7 @@ type section struct {
 // effects of all before it. MERIDIAN_SEEDS asks for more.
 func TestRowLocksExclude(t *testing.T) {
 	t.Parallel()
-	for _, seed := range simtest.Seeds(t, 1, 3) {
+	for _, seed := range simtest.Seeds(t, 1, 1) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			defer simtest.Watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) { rowLocksExclude(t, uint64(seed), 0) })
@@ -142,7 +142,7 @@ func TestRowLocksExclude(t *testing.T) {
 // the locks next (leader.P30).
 func TestExternalRowLocksExclude(t *testing.T) {
 	t.Parallel()
-	for _, seed := range simtest.Seeds(t, 1, 3) {
+	for _, seed := range simtest.Seeds(t, 1, 1) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			defer simtest.Watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) { rowLocksExclude(t, uint64(seed), 150*time.Millisecond) })

@@ -31,7 +31,7 @@ const (
 // in topology, levels of isolation and what the clients do. MERIDIAN_SEEDS asks for more.
 func TestHotRowsGoOn(t *testing.T) {
 	t.Parallel()
-	for _, seed := range simtest.Seeds(t, 1, 4) {
+	for _, seed := range simtest.Seeds(t, 1, 2) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			defer simtest.Watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestHotRowsGoOn(t *testing.T) {
 // often they have to be run again, and TRUNCATE does not wait for those that wait for it.
 func TestEmptiedRowsGoOn(t *testing.T) {
 	t.Parallel()
-	for _, seed := range simtest.Seeds(t, 1, 4) {
+	for _, seed := range simtest.Seeds(t, 1, 2) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			defer simtest.Watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestEmptiedRowsGoOn(t *testing.T) {
 // TestDroppedRowsGoOn is the same with DROP TABLE, and CREATE TABLE after it: clients that find no table try again.
 func TestDroppedRowsGoOn(t *testing.T) {
 	t.Parallel()
-	for _, seed := range simtest.Seeds(t, 1, 4) {
+	for _, seed := range simtest.Seeds(t, 1, 2) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			defer simtest.Watchdog(seed).Stop()
 			synctest.Test(t, func(t *testing.T) {

@@ -36,3 +36,6 @@ func Seeds(t *testing.T, first, n int) (seeds []int) {
 	}
 	return seeds
 }
+
+// All reports whether the whole simulation runs (make sim), and not the part of it that is worth its time before each change.
+func All() bool { return os.Getenv("MERIDIAN_ALL") != "" }
