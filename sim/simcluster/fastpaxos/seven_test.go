@@ -123,7 +123,7 @@ func TestFastPaxosOfSeven(t *testing.T) {
 			mu.Lock()
 			phase = p
 			mu.Unlock()
-			time.Sleep(20 * time.Second)
+			time.Sleep(10 * time.Second)
 		}
 		mu.Lock()
 		stop = true
@@ -140,7 +140,7 @@ func TestFastPaxosOfSeven(t *testing.T) {
 		for _, lost := range []int{6, 4, 3} {
 			target.Rejoin(c.Names()[lost])
 		}
-		time.Sleep(60 * time.Second)
+		time.Sleep(30 * time.Second)
 		for i := range c.Len() {
 			conn := simtest.ConnectTo(t, c, i, "d")
 			if n, rows := simtest.Ask[int](t, conn, "SELECT n FROM stock WHERE id = 7"), simtest.Ask[int](t, conn, "SELECT count(*) FROM stock WHERE id >= 1000"); n != added || rows != added {

@@ -77,7 +77,8 @@ func (refuses) Restarted(bool)                                            {}
 func TestProtocolOfTable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, Log: simtest.LogTo()})
+		c := simcluster.Start(t, simcluster.Options{Regions: sim.ThreeRegions(), NodesPerRegion: 1, Log: simtest.LogTo(),
+			Configure: func(_ int, o *server.Options) { o.RemoveAfter = 2 * time.Minute }})
 		conn := simtest.Connect(t, c, 1)
 		time.Sleep(20 * time.Second)
 		// protocols are those of the ranges of a table's indexes, by the leaseholders' descriptors.
@@ -167,7 +168,7 @@ func TestProtocolOfTable(t *testing.T) {
 		is("DROP INDEX", "t", "leader", 2)
 		id := simtest.Ask[uint32](t, conn, "SELECT 't'::regclass::oid")
 		run("DROP TABLE t")
-		time.Sleep(40 * time.Minute)
+		time.Sleep(5 * time.Minute)
 		if rows, err := c.Node(0).DB().Scan(context.Background(), keys.TableSpan(id)); err != nil || len(rows) != 0 {
 			t.Errorf("%d entries of a dropped table are left, %v", len(rows), err)
 		}
