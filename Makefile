@@ -14,7 +14,7 @@ test:
 	$(GO) test -timeout 30m ./...
 	$(GO) test -tags nextversion -run Next ./kv ./replica ./route ./sql/catalog/lease
 	$(GO) test -tags nextversion ./upgrade ./version
-	MERIDIAN_FIRST=4 MERIDIAN_SEEDS=1 $(GO) test -tags nextversion -run '^Test(|Register|Merge|Atomic|Schema)Campaign$$' ./sim/simcluster
+	MERIDIAN_FIRST=4 MERIDIAN_SEEDS=1 $(GO) test -tags nextversion -run '^Test(|Register|Merge|Atomic|Schema)Campaign$$' ./sim/simcluster/campaign
 
 check: format vet lint
 
@@ -39,13 +39,17 @@ race:
 	$(GO) test -race -short -timeout 30m ./clock/... ./cluster/... ./commit/... ./encoding/... ./host/... ./keys/... ./kv/... \
 		./placement/... ./rangeserver/... ./replica/... ./route/... ./storage/... ./support ./transport/... ./txn
 
-# Seeded faults on a simulated cluster: make sim SEEDS=200, FIRST=1000 to begin elsewhere. A line for each seed, and in the end
-# which rare branches were reached by which seeds.
+# The whole simulation: make sim SEEDS=200, FIRST=1000 to begin elsewhere, SEED=17 for one alone, TIME=2h to end it then. First the campaign of faults,
+# with a line for each seed, and in the end which rare branches were reached by which seeds; then every test that takes seeds; then what an ordinary
+# run of the tests of clusters leaves out because it takes long.
 FIRST ?= 1
+TIME ?= 10h
+SEEDED = Campaign|Anomalies|LostAnswers|GoOn|Exclude|Causal|External|Advisory|Decides|GlobalIsLinearizable|Chaos|FalseElections
+SEEDS_ASKED = $(if $(SEED),MERIDIAN_SEED=$(SEED),MERIDIAN_SEEDS=$(SEEDS) MERIDIAN_FIRST=$(FIRST))
 sim:
-	cd sim/simcluster && MERIDIAN_SEEDS=$(SEEDS) MERIDIAN_FIRST=$(FIRST) $(GO) test -count=1 -run '^TestCampaign$$' -timeout 10h
-	MERIDIAN_SEEDS=$(SEEDS) MERIDIAN_FIRST=$(FIRST) $(GO) test -count=1 -run 'Campaign|Anomalies|LostAnswers' -skip '^TestCampaign$$' -timeout 10h ./sim/simcluster ./txn
-	MERIDIAN_CUTS=all $(GO) test -count=1 -v -run '^TestCuts' -timeout 10h ./sim/simcluster
+	cd sim/simcluster/campaign && $(SEEDS_ASKED) $(GO) test -count=1 -run '^TestCampaign$$' -timeout $(TIME)
+	$(SEEDS_ASKED) $(GO) test -count=1 -run '$(SEEDED)' -skip '^TestCampaign$$' -timeout $(TIME) ./sim/simcluster/... ./txn ./rangeserver
+	MERIDIAN_ALL=1 $(GO) test -count=1 -timeout $(TIME) ./sim/simcluster/...
 
 # Real processes, killed.
 kill:

@@ -23,7 +23,7 @@ type Disk struct {
 	faults diskFaults
 
 	mu   sync.Mutex // guards what follows; nothing is taken after it
-	mem  *vfs.MemFS
+	mem  *memFS
 	rng  *rand.Rand
 	lost chan struct{} // closed when mem is replaced
 
@@ -53,7 +53,7 @@ type syncTrap struct {
 
 // NewDisk makes an empty disk; the seed decides which unsynced blocks survive a crash.
 func NewDisk(seed uint64) *Disk {
-	return &Disk{mem: vfs.NewCrashableMem(), rng: rand.New(rand.NewPCG(seed, 0xd15c)), lost: make(chan struct{})}
+	return &Disk{mem: newMemFS(), rng: rand.New(rand.NewPCG(seed, 0xd15c)), lost: make(chan struct{})}
 }
 
 // FS is the file system as the next incarnation of a node finds it.
@@ -69,20 +69,20 @@ func (d *Disk) FS() vfs.FS {
 func (d *Disk) Crash(unsyncedPercent int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.mem = d.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsyncedPercent, RNG: d.rng})
+	d.mem = d.mem.crash(unsyncedPercent, d.rng)
 	close(d.lost)
 	d.lost = make(chan struct{})
 	d.running, d.queued = time.Time{}, time.Time{}
 }
 
 // Image is a copy of a disk.
-type Image struct{ mem *vfs.MemFS }
+type Image struct{ mem *memFS }
 
 // Image copies the durable data, also while a node runs.
 func (d *Disk) Image() *Image {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return &Image{d.mem.CrashClone(vfs.CrashCloneCfg{})}
+	return &Image{d.mem.crash(0, d.rng)}
 }
 
 // Files calls f with the name and the contents of each file.
@@ -124,14 +124,14 @@ func (i *Image) Files(f func(name string, data []byte)) error {
 func (d *Disk) Restore(i *Image) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.mem = i.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: d.rng})
+	d.mem = i.mem.crash(100, d.rng)
 	close(d.lost)
 	d.lost = make(chan struct{})
 	d.running, d.queued = time.Time{}, time.Time{}
 }
 
 // Wipe replaces the disk, whose machine must be down, by an empty one.
-func (d *Disk) Wipe() { d.Restore(&Image{vfs.NewCrashableMem()}) }
+func (d *Disk) Wipe() { d.Restore(&Image{newMemFS()}) }
 
 // SetFull makes writes fail with ENOSPC.
 func (d *Disk) SetFull(v bool) { d.faults.full.Store(v) }

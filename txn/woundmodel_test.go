@@ -748,6 +748,9 @@ func woundWorlds() []*woundWorld {
 
 // TestWoundModel searches every state of the worlds.
 func TestWoundModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: nothing for the race detector")
+	}
 	for _, w := range woundWorlds() {
 		t.Run(w.name, func(t *testing.T) {
 			if os.Getenv("MERIDIAN_EXPLORE") != "0" {
@@ -764,6 +767,9 @@ func TestWoundModel(t *testing.T) {
 
 // TestWoundModelBroken takes out one rule after the other: in some world, the search finds a run that breaks a property.
 func TestWoundModelBroken(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: nothing for the race detector")
+	}
 	for _, x := range []struct {
 		name   string
 		world  int

@@ -86,6 +86,9 @@ func (k *checker) run() {
 }
 
 func TestExhausted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: nothing for the race detector")
+	}
 	whole := os.Getenv("MERIDIAN_EXHAUST") != ""
 	writers := []checkedOption{{physical: true, amount: 2}, {txn: 1, physical: true, amount: 5}}
 	one := writers[:1]
@@ -172,6 +175,9 @@ func TestExhausted(t *testing.T) {
 
 // TestCommitCounts: a gateway learns what a fast quorum has said in one ballot, and nothing else, whichever of the acceptors' replies reach it, in whichever order.
 func TestCommitCounts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: nothing for the race detector")
+	}
 	ballots := []Ballot{{}, {Round: 1, Master: 1, Fast: true}}
 	verdicts := []Verdict{Undecided, Accepted, Rejected}
 	states, learned := 0, 0

@@ -1,4 +1,5 @@
-// Package simcluster is the fixture of whole clusters: server.Nodes on simulated machines, in one test, in virtual time.
+// Package simcluster is the fixture of whole clusters: server.Nodes on simulated machines, in one test, in virtual
+// time.
 //
 // Call it inside synctest.Test. The nodes are real: they speak gRPC over simulated links, keep their data on
 // crashable memory disks, and serve PostgreSQL's protocol on simulated listeners, which Dial reaches.
@@ -12,7 +13,6 @@
 //
 // A bubble keeps little more than one processor busy, so tests call t.Parallel before they enter theirs.
 //
-// Its own tests are the ones that need everything: latency_test.go pins wide-area round trips, lease_test.go moves
-// leases, campaign_test.go runs seeded faults against clients that check what was acknowledged to them.
-// docs/simulation.md says how to write another, and how to run a seed again.
+// Tests are in the folders below, by subject, so that several packages run side by side; package simtest has what
+// they share. docs/simulation.md says how to write another, and how to run a seed again.
 package simcluster

@@ -1,0 +1,9 @@
+package external_test
+
+import (
+	"testing"
+
+	"meridian/sim/simcluster/simtest"
+)
+
+func TestMain(m *testing.M) { simtest.Main(m) }
