@@ -39,6 +39,7 @@ type Message struct {
 	Even  Treatment
 	check func(*testing.T, *Message)
 	lines func() [][2]string
+	sum   func() (shape, bytes string)
 	// again writes what it reads, and gone says whether bytes mean something.
 	again func([]byte) string
 	gone  func([]byte) error
@@ -59,6 +60,7 @@ func Of[T any](name string, even Treatment, write func([]byte, *T) []byte, read 
 	return Message{Name: name, Even: even,
 		check: func(t *testing.T, m *Message) { check(t, m, write, decode, proper) },
 		lines: func() [][2]string { return lines(write, proper) },
+		sum:   func() (string, string) { return sum(write, decode, proper) },
 		again: func(b []byte) string {
 			v, err := decode(b)
 			if err != nil {
@@ -97,6 +99,9 @@ func Run(t *testing.T, messages []Message) {
 		t.Errorf("no file of the package opens a message %s", name)
 	}
 	t.Run("golden", func(t *testing.T) { record(t, messages) })
+	if !later {
+		t.Run("sums", func(t *testing.T) { compare(t, messages) })
+	}
 }
 
 // opened finds the messages that the files of the present folder open, by the calls of wire.Reader.Open.
