@@ -78,6 +78,13 @@ func Of[T any](name string, even Treatment, write func([]byte, *T) []byte, read 
 		}}
 }
 
+// Declared describes a message by the one function that names its fields.
+func Declared[T any](name string, even Treatment, fields func(*T, *wire.Coder), proper func(*T)) Message {
+	return Of(name, even,
+		func(b []byte, v *T) []byte { return wire.Append(b, v, fields) },
+		func(r *wire.Reader, v *T) { wire.In(r, v, fields) }, proper)
+}
+
 // Run checks the messages, and that they are all that the package's own files open.
 func Run(t *testing.T, messages []Message) {
 	seen := map[string]bool{}
@@ -104,7 +111,7 @@ func Run(t *testing.T, messages []Message) {
 	}
 }
 
-// opened finds the messages that the files of the present folder open, by the calls of wire.Reader.Open.
+// opened finds the messages that the files of the present folder have, by the calls of wire.Coder.Message and wire.Reader.Open.
 func opened(t *testing.T) map[string]string {
 	files := token.NewFileSet()
 	paths, err := filepath.Glob("*.go")
@@ -125,11 +132,11 @@ func opened(t *testing.T) map[string]string {
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
-			if !ok || len(call.Args) != 1 {
+			if !ok {
 				return true
 			}
 			sel, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok || sel.Sel.Name != "Open" {
+			if !ok || !(sel.Sel.Name == "Open" && len(call.Args) == 1 || sel.Sel.Name == "Message" && len(call.Args) == 2) {
 				return true
 			}
 			at := files.Position(call.Pos()).String()
