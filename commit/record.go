@@ -72,20 +72,20 @@ func Final(s kv.Status) bool { return s == kv.Committed || s == kv.Aborted }
 // Append adds the record's fields to b.
 func (r *Record) Append(b []byte) []byte {
 	b, at := wire.Begin(b, 1)
-	b = wire.End(r.TxnMeta.AppendFields(b), at)
+	b = wire.End(r.TxnMeta.Append(b), at)
 	b = wire.Uint(b, 3, uint64(r.Status))
 	b = wire.Timestamp(b, 5, r.Heartbeat)
 	for i := range r.LockSpans {
 		b, at = wire.Begin(b, 7)
-		b = wire.End(kv.AppendSpan(b, &r.LockSpans[i]), at)
+		b = wire.End(wire.Append(b, &r.LockSpans[i], kv.SpanFields), at)
 	}
 	for i := range r.InFlight {
 		b, at = wire.Begin(b, 9)
-		b = wire.End(kv.AppendInFlight(b, &r.InFlight[i]), at)
+		b = wire.End(wire.Append(b, &r.InFlight[i], (*kv.InFlightWrite).Fields), at)
 	}
 	for i := range r.IgnoredSeqs {
 		b, at = wire.Begin(b, 11)
-		b = wire.End(kv.AppendSeqRange(b, &r.IgnoredSeqs[i]), at)
+		b = wire.End(wire.Append(b, &r.IgnoredSeqs[i], (*kv.SeqRange).Fields), at)
 	}
 	return r.Unknown.Append(b)
 }
@@ -94,17 +94,17 @@ func readRecord(d *wire.Reader, r *Record) {
 	for m := d.Open("commit.Record"); d.Next(&m); {
 		switch d.Field() {
 		case 1:
-			kv.ReadTxnMeta(d, &r.TxnMeta)
+			wire.In(d, &r.TxnMeta, (*kv.TxnMeta).Fields)
 		case 3:
 			r.Status = kv.Status(d.Enum(uint8(kv.Aborted)))
 		case 5:
 			r.Heartbeat = d.Timestamp()
 		case 7:
-			kv.ReadSpan(d, wire.Grow(d, &r.LockSpans))
+			wire.In(d, wire.Grow(d, &r.LockSpans), kv.SpanFields)
 		case 9:
-			kv.ReadInFlight(d, wire.Grow(d, &r.InFlight))
+			wire.In(d, wire.Grow(d, &r.InFlight), (*kv.InFlightWrite).Fields)
 		case 11:
-			kv.ReadSeqRange(d, wire.Grow(d, &r.IgnoredSeqs))
+			wire.In(d, wire.Grow(d, &r.IgnoredSeqs), (*kv.SeqRange).Fields)
 		default:
 			d.Keep(&r.Unknown)
 		}

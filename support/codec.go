@@ -154,7 +154,7 @@ func readAsk(r *wire.Reader, a *ask) {
 		case 11:
 			readWant(r, wire.Grow(r, &a.wants))
 		case 13:
-			kv.ReadPosition(r, &a.position)
+			wire.In(r, &a.position, (*kv.StorePosition).Fields)
 		default:
 			r.Skip()
 		}
@@ -179,7 +179,7 @@ func readAnswer(r *wire.Reader, a *answer) {
 			a.news = &withdrawals{}
 			readWithdrawals(r, a.news)
 		case 7:
-			kv.ReadPosition(r, &a.position)
+			wire.In(r, &a.position, (*kv.StorePosition).Fields)
 		default:
 			r.Skip()
 		}

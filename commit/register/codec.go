@@ -66,7 +66,7 @@ func appendDecree(b []byte, d *Decree) []byte {
 	b = messageField(b, 9, func(b []byte) []byte { return appendBallot(b, &d.Promised) })
 	b = messageField(b, 11, func(b []byte) []byte { return appendBallot(b, &d.Accepted) })
 	b = wire.Uint(b, 13, uint64(d.Outcome))
-	b = messageField(b, 15, d.Meta.AppendFields)
+	b = messageField(b, 15, d.Meta.Append)
 	return wire.Bytes(b, 17, d.Value)
 }
 
@@ -88,7 +88,7 @@ func readDecree(r *wire.Reader, d *Decree) {
 		case 13:
 			d.Outcome = Outcome(r.Enum(uint8(Prevented)))
 		case 15:
-			kv.ReadTxnMeta(r, &d.Meta)
+			wire.In(r, &d.Meta, (*kv.TxnMeta).Fields)
 		case 17:
 			d.Value = r.Bytes()
 		default:

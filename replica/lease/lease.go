@@ -148,7 +148,7 @@ type Support interface {
 func (l *Lease) Append(b []byte) []byte {
 	b = wire.Uint(b, 1, uint64(l.Kind))
 	b, at := wire.Begin(b, 3)
-	b = wire.End(l.Holder.Append(b), at)
+	b = wire.End(wire.Append(b, &l.Holder, (*kv.ReplicaDescriptor).Fields), at)
 	b = wire.Timestamp(b, 5, l.Start)
 	b = wire.Timestamp(b, 7, l.Expiration)
 	b = wire.Timestamp(b, 9, l.ProposedAt)
@@ -164,7 +164,7 @@ func Read(r *wire.Reader, l *Lease) {
 		case 1:
 			l.Kind = Kind(r.Enum(uint8(Supported)))
 		case 3:
-			kv.ReadReplica(r, &l.Holder)
+			wire.In(r, &l.Holder, (*kv.ReplicaDescriptor).Fields)
 		case 5:
 			l.Start = r.Timestamp()
 		case 7:
