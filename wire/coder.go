@@ -498,6 +498,21 @@ func One[V any](c *Coder, n uint32, v V, fields func(V, *Coder)) {
 	}
 }
 
+// Filled is a message that is not written if none of its fields is.
+func Filled[V any](c *Coder, n uint32, v V, fields func(V, *Coder)) {
+	if c.r.field != writing {
+		One(c, n, v, fields)
+		return
+	}
+	begun := len(c.r.b)
+	at := c.Begin(n, 0)
+	if fields(v, c); len(c.r.b) == at {
+		c.r.b = c.r.b[:begun]
+		return
+	}
+	c.End(at)
+}
+
 // Some is a message that is not written if it is zero.
 func Some[T comparable](c *Coder, n uint32, v *T, fields func(*T, *Coder)) {
 	var zero T
