@@ -156,7 +156,7 @@ func readCommand(r *wire.Reader, c *Command) {
 			c.GCThreshold = r.Timestamp()
 		case 17:
 			c.lease = &lease.Lease{}
-			lease.Read(r, c.lease)
+			wire.In(r, c.lease, (*lease.Lease).Fields)
 		case 19:
 			c.prevLease = r.Uint()
 		case 21:
