@@ -166,11 +166,11 @@ func (q *RefreshFailedError) fields(c *wire.Coder) {
 	wire.Uint32(c, 4, &q.Gateway)
 }
 
-func (_ *OnePhaseError) fields(c *wire.Coder) {
+func (*OnePhaseError) fields(c *wire.Coder) {
 	c.Message("kv.OnePhaseError", wire.Skips)
 }
 
-func (_ *AnswerTooLargeError) fields(c *wire.Coder) {
+func (*AnswerTooLargeError) fields(c *wire.Coder) {
 	c.Message("kv.AnswerTooLargeError", wire.Skips)
 }
 

@@ -52,7 +52,7 @@ func Append[T any](b []byte, v *T, fields func(*T, *Coder)) []byte {
 	return c.r.b
 }
 
-// Decode reads a message that is all of b. What it reads shares b's memory: the caller leaves b alone afterwards.
+// Decode reads a message that is all of b. The result shares b's memory: the caller leaves b alone afterwards.
 func Decode[T any](b []byte, v *T, fields func(*T, *Coder)) error {
 	c := Coder{r: Reader{b: b, end: len(b), field: opened}}
 	passes(hide(&c), hide(v), fields)
