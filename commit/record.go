@@ -70,56 +70,27 @@ func (r *Record) Expired(now clock.Timestamp) bool { return r.Expires().Less(now
 func Final(s kv.Status) bool { return s == kv.Committed || s == kv.Aborted }
 
 // Append adds the record's fields to b.
-func (r *Record) Append(b []byte) []byte {
-	b, at := wire.Begin(b, 1)
-	b = wire.End(r.TxnMeta.AppendFields(b), at)
-	b = wire.Uint(b, 3, uint64(r.Status))
-	b = wire.Timestamp(b, 5, r.Heartbeat)
-	for i := range r.LockSpans {
-		b, at = wire.Begin(b, 7)
-		b = wire.End(kv.AppendSpan(b, &r.LockSpans[i]), at)
-	}
-	for i := range r.InFlight {
-		b, at = wire.Begin(b, 9)
-		b = wire.End(kv.AppendInFlight(b, &r.InFlight[i]), at)
-	}
-	for i := range r.IgnoredSeqs {
-		b, at = wire.Begin(b, 11)
-		b = wire.End(kv.AppendSeqRange(b, &r.IgnoredSeqs[i]), at)
-	}
-	return r.Unknown.Append(b)
-}
+func (r *Record) Append(b []byte) []byte { return wire.Append(b, r, (*Record).fields) }
 
-func readRecord(d *wire.Reader, r *Record) {
-	for m := d.Open("commit.Record"); d.Next(&m); {
-		switch d.Field() {
-		case 1:
-			kv.ReadTxnMeta(d, &r.TxnMeta)
-		case 3:
-			r.Status = kv.Status(d.Enum(uint8(kv.Aborted)))
-		case 5:
-			r.Heartbeat = d.Timestamp()
-		case 7:
-			kv.ReadSpan(d, wire.Grow(d, &r.LockSpans))
-		case 9:
-			kv.ReadInFlight(d, wire.Grow(d, &r.InFlight))
-		case 11:
-			kv.ReadSeqRange(d, wire.Grow(d, &r.IgnoredSeqs))
-		default:
-			d.Keep(&r.Unknown)
-		}
-	}
+func (r *Record) fields(c *wire.Coder) {
+	c.Message("commit.Record", wire.Skips)
+	wire.One(c, 1, &r.TxnMeta, (*kv.TxnMeta).Fields)
+	wire.Enum(c, 3, &r.Status, kv.Aborted)
+	c.Timestamp(5, &r.Heartbeat)
+	wire.List(c, 7, &r.LockSpans, kv.SpanFields)
+	wire.List(c, 9, &r.InFlight, (*kv.InFlightWrite).Fields)
+	wire.List(c, 11, &r.IgnoredSeqs, (*kv.SeqRange).Fields)
+	c.Unknown(&r.Unknown)
 }
 
 // DecodeRecord reads what Append wrote. The result shares nothing with b.
 func DecodeRecord(b []byte) (*Record, error) {
-	d := wire.Read(bytes.Clone(b))
 	r := &Record{}
-	if readRecord(&d, r); len(b) == 0 {
-		d.Malformed()
+	if len(b) == 0 {
+		return nil, &wire.MalformedError{Message: "commit.Record"}
 	}
-	if d.Err() != nil {
-		return nil, d.Err()
+	if err := wire.Decode(bytes.Clone(b), r, (*Record).fields); err != nil {
+		return nil, err
 	}
 	return r, nil
 }

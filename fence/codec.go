@@ -1,139 +1,56 @@
 package fence
 
-import (
-	"meridian/kv"
-	"meridian/wire"
-)
+import "meridian/wire"
 
 // Starts, and what a store keeps of them, have to be understood as a whole: whether a node may act on its store follows from them. Claims and
 // answers may have more of later versions.
 
-func appendStart(b []byte, s *Start) []byte {
-	return wire.Fixed64(wire.Uint(b, 1, s.Number), 3, s.Token)
+func (s *Start) fields(c *wire.Coder) {
+	c.Message("fence.Start", wire.Refuses)
+	wire.Uint64(c, 1, &s.Number)
+	c.Fixed64(3, &s.Token)
 }
 
-func readStart(r *wire.Reader, s *Start) {
-	for m := r.Open("fence.Start"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			s.Number = r.Uint()
-		case 3:
-			s.Token = r.Fixed64()
-		default:
-			r.Refuse()
-		}
-	}
+func (k *Claim) fields(c *wire.Coder) {
+	c.Message("fence.Claim", wire.Skips)
+	wire.Uint32(c, 1, &k.Node)
+	wire.Some(c, 3, &k.Last, (*Start).fields)
+	wire.Uint64(c, 5, &k.Position)
+	wire.Some(c, 7, &k.Next, (*Start).fields)
+	c.String(9, &k.Addr)
 }
 
-func startField(b []byte, field uint32, s *Start) []byte {
-	if *s == (Start{}) {
-		return b
-	}
-	b, at := wire.Begin(b, field)
-	return wire.End(appendStart(b, s), at)
+func (k *Known) fields(c *wire.Coder) {
+	c.Message("fence.Known", wire.Refuses)
+	wire.Some(c, 1, &k.Start, (*Start).fields)
+	wire.Uint64(c, 3, &k.Position)
+	c.String(5, &k.Addr)
 }
 
-func appendClaim(b []byte, c *Claim) []byte {
-	b = startField(wire.Uint(b, 1, uint64(c.Node)), 3, &c.Last)
-	b = startField(wire.Uint(b, 5, c.Position), 7, &c.Next)
-	return wire.String(b, 9, c.Addr)
-}
-
-func readClaim(r *wire.Reader, c *Claim) {
-	for m := r.Open("fence.Claim"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			c.Node = kv.NodeID(r.Uint32())
-		case 3:
-			readStart(r, &c.Last)
-		case 5:
-			c.Position = r.Uint()
-		case 7:
-			readStart(r, &c.Next)
-		case 9:
-			c.Addr = r.String()
-		default:
-			r.Skip()
-		}
-	}
-}
-
-func appendKnown(b []byte, k *Known) []byte {
-	return wire.String(wire.Uint(startField(b, 1, &k.Start), 3, k.Position), 5, k.Addr)
-}
-
-func readKnown(r *wire.Reader, k *Known) {
-	for m := r.Open("fence.Known"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			readStart(r, &k.Start)
-		case 3:
-			k.Position = r.Uint()
-		case 5:
-			k.Addr = r.String()
-		default:
-			r.Refuse()
-		}
-	}
-}
-
-func appendOwn(b []byte, o *own) []byte {
-	return wire.Bool(wire.Uint(startField(b, 1, &o.Start), 3, o.Position), 5, o.Cleared)
-}
-
-func readOwnStart(r *wire.Reader, o *own) {
-	for m := r.Open("fence.Own"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			readStart(r, &o.Start)
-		case 3:
-			o.Position = r.Uint()
-		case 5:
-			o.Cleared = r.Bool()
-		default:
-			r.Refuse()
-		}
-	}
+func (o *own) fields(c *wire.Coder) {
+	c.Message("fence.Own", wire.Refuses)
+	wire.Some(c, 1, &o.Start, (*Start).fields)
+	wire.Uint64(c, 3, &o.Position)
+	c.Bool(5, &o.Cleared)
 }
 
 // A reason that the reader does not know refuses as any other.
-func appendAnswer(b []byte, a *answer) []byte {
-	b = wire.String(wire.Uint(b, 1, uint64(a.By)), 3, string(a.Reason))
-	if a.Known == (Known{}) {
-		return b
-	}
-	b, at := wire.Begin(b, 5)
-	return wire.End(appendKnown(b, &a.Known), at)
+func (a *answer) fields(c *wire.Coder) {
+	c.Message("fence.Answer", wire.Skips)
+	wire.Uint32(c, 1, &a.By)
+	c.String(3, (*string)(&a.Reason))
+	wire.Some(c, 5, &a.Known, (*Known).fields)
 }
 
-func readAnswer(r *wire.Reader, a *answer) {
-	for m := r.Open("fence.Answer"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			a.By = kv.NodeID(r.Uint32())
-		case 3:
-			a.Reason = Reason(r.String())
-		case 5:
-			readKnown(r, &a.Known)
-		default:
-			r.Skip()
-		}
-	}
+func (a *alive) fields(c *wire.Coder) {
+	c.Message("fence.Alive", wire.Skips)
+	wire.Uint32(c, 1, &a.Node)
+	wire.Some(c, 3, &a.Start, (*Start).fields)
 }
 
-func appendAlive(b []byte, a *alive) []byte {
-	return startField(wire.Uint(b, 1, uint64(a.Node)), 3, &a.Start)
-}
-
-func readAlive(r *wire.Reader, a *alive) {
-	for m := r.Open("fence.Alive"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			a.Node = kv.NodeID(r.Uint32())
-		case 3:
-			readStart(r, &a.Start)
-		default:
-			r.Skip()
-		}
-	}
+func (t *told) fields(c *wire.Coder) {
+	c.Message("fence.Told", wire.Skips)
+	wire.Uint32(c, 1, &t.Node)
+	wire.Some(c, 3, &t.Start, (*Start).fields)
+	wire.Uint64(c, 5, &t.Position)
 }

@@ -107,7 +107,7 @@ func New(o Options) (*Fence, error) {
 		if c == nil {
 			return nil, nil
 		}
-		return appendAlive(nil, &alive{c.Node, c.Next}), nil
+		return wire.Append(nil, &alive{c.Node, c.Next}, (*alive).fields), nil
 	})
 	return f, nil
 }
@@ -127,9 +127,8 @@ type answer struct {
 // serve judges another node's claim, and records it (fence.FE2).
 func (f *Fence) serve(ctx context.Context, req []byte, record bool) ([]byte, error) {
 	var c Claim
-	r := wire.Read(req)
-	if readClaim(&r, &c); r.Err() != nil {
-		return nil, r.Err()
+	if err := wire.Decode(req, &c, (*Claim).fields); err != nil {
+		return nil, err
 	}
 	own := f.claim.Load()
 	if own == nil || c.Node == 0 || c.Node == own.Node {
@@ -158,7 +157,7 @@ func (f *Fence) serve(ctx context.Context, req []byte, record bool) ([]byte, err
 			f.notify()
 		}
 	}
-	return appendAnswer(nil, &answer{By: own.Node, Reason: reason, Known: known}), nil
+	return wire.Append(nil, &answer{By: own.Node, Reason: reason, Known: known}, (*answer).fields), nil
 }
 
 // runs reports whether a start answers at an address.
@@ -175,9 +174,8 @@ func (f *Fence) at(ctx context.Context, addr string) (a alive, ok bool) {
 	if err != nil {
 		return a, false
 	}
-	r := wire.Read(reply)
-	readAlive(&r, &a)
-	return a, r.Err() == nil
+	err = wire.Decode(reply, &a, (*alive).fields)
+	return a, err == nil
 }
 
 // Begin makes a new start of a node, durably; joined says that the store has just become the node's, so that there is nobody
@@ -242,7 +240,7 @@ func (f *Fence) Hear(node kv.NodeID, addr string, s Start, position uint64) {
 
 // claimAt claims the start at one peer until it is recorded there, and now and then asks whether it still is.
 func (f *Fence) claimAt(ctx context.Context, node kv.NodeID, p *claimed, c *Claim) {
-	req := appendClaim(nil, c)
+	req := wire.Append(nil, c, (*Claim).fields)
 	wait := againMin
 	for ctx.Err() == nil {
 		method := methodRecord
@@ -319,9 +317,8 @@ func (f *Fence) call(ctx context.Context, node kv.NodeID, method string, req []b
 	if err != nil {
 		return a, err
 	}
-	r := wire.Read(reply)
-	readAnswer(&r, &a)
-	return a, r.Err()
+	err = wire.Decode(reply, &a, (*answer).fields)
+	return a, err
 }
 
 // find looks for a node among the addresses to join. Nodes that wait for each other's record show themselves to nobody, so

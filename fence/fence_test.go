@@ -146,14 +146,13 @@ func TestRunning(t *testing.T) {
 		}
 		claim := func() answer {
 			c := Claim{Node: 3, Last: first.Own(), Position: 1 << 40, Next: Start{first.Own().Number + 1, 99}, Addr: "n4"}
-			reply, err := nodes[1].handlers[methodRecord](context.Background(), 3, appendClaim(nil, &c))
+			reply, err := nodes[1].handlers[methodRecord](context.Background(), 3, wire.Append(nil, &c, (*Claim).fields))
 			if err != nil {
 				t.Fatal(err)
 			}
 			var a answer
-			r := wire.Read(reply)
-			if readAnswer(&r, &a); r.Err() != nil {
-				t.Fatal(r.Err())
+			if err := wire.Decode(reply, &a, (*answer).fields); err != nil {
+				t.Fatal(err)
 			}
 			return a
 		}

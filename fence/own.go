@@ -23,9 +23,8 @@ func readOwn(e *engine.Engine) (o own, err error) {
 	if err != nil || v == nil {
 		return o, err
 	}
-	r := wire.Read(v)
-	if readOwnStart(&r, &o); r.Err() != nil {
-		return o, fmt.Errorf("fence: the store's own start: %w", r.Err())
+	if err := wire.Decode(v, &o, (*own).fields); err != nil {
+		return o, fmt.Errorf("fence: the store's own start: %w", err)
 	}
 	return o, nil
 }
@@ -33,7 +32,7 @@ func readOwn(e *engine.Engine) (o own, err error) {
 func (o *own) write(e *engine.Engine) error {
 	b := e.NewBatch()
 	defer b.Close()
-	b.Put(keys.StoreStartKey(), appendOwn(nil, o))
+	b.Put(keys.StoreStartKey(), wire.Append(nil, o, (*own).fields))
 	return b.Commit(true)
 }
 
@@ -64,9 +63,8 @@ func readRegister(e *engine.Engine, r *Register) error {
 			return err
 		}
 		var known Known
-		rd := wire.Read(v)
-		if readKnown(&rd, &known); rd.Err() != nil {
-			return fmt.Errorf("fence: what is known of node %d: %w", node, rd.Err())
+		if err := wire.Decode(v, &known, (*Known).fields); err != nil {
+			return fmt.Errorf("fence: what is known of node %d: %w", node, err)
 		}
 		r.Load(kv.NodeID(node), known)
 	}
@@ -79,5 +77,5 @@ func (f *Fence) AppendChanges(b *engine.Batch) {
 }
 
 func putKnown(b *engine.Batch, node kv.NodeID, k Known) {
-	b.Put(keys.StorePeerKey(node), appendKnown(nil, &k))
+	b.Put(keys.StorePeerKey(node), wire.Append(nil, &k, (*Known).fields))
 }

@@ -227,13 +227,12 @@ func (f *Fence) tellAt(ctx context.Context, t *teller, c *Claim, late time.Durat
 func (f *Fence) tellOnce(ctx context.Context, node kv.NodeID, c *Claim, position uint64) bool {
 	ctx, cancel := f.o.Host.Clock.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	reply, err := f.o.Network.CallClass(ctx, transport.ClassSystem, node, methodTell, appendTold(nil, &told{c.Node, c.Next, position}))
+	reply, err := f.o.Network.CallClass(ctx, transport.ClassSystem, node, methodTell, wire.Append(nil, &told{c.Node, c.Next, position}, (*told).fields))
 	if err != nil {
 		return false
 	}
 	var a answer
-	r := wire.Read(reply)
-	if readAnswer(&r, &a); r.Err() != nil || a.By != node {
+	if err := wire.Decode(reply, &a, (*answer).fields); err != nil || a.By != node {
 		return false
 	}
 	if a.Reason != "" {
@@ -245,9 +244,8 @@ func (f *Fence) tellOnce(ctx context.Context, node kv.NodeID, c *Claim, position
 // listen takes in what another node says of itself.
 func (f *Fence) listen(req []byte) ([]byte, error) {
 	var t told
-	r := wire.Read(req)
-	if readTold(&r, &t); r.Err() != nil {
-		return nil, r.Err()
+	if err := wire.Decode(req, &t, (*told).fields); err != nil {
+		return nil, err
 	}
 	own := f.claim.Load()
 	if own == nil || t.Node == 0 || t.Node == own.Node || t.Start == (Start{}) {
@@ -257,24 +255,5 @@ func (f *Fence) listen(req []byte) ([]byte, error) {
 	if !f.register.Hearsay(t.Node, "", t.Start, t.Position) {
 		a.Reason, a.Known = Superseded, f.register.Get(t.Node)
 	}
-	return appendAnswer(nil, &a), nil
-}
-
-func appendTold(b []byte, t *told) []byte {
-	return wire.Uint(startField(wire.Uint(b, 1, uint64(t.Node)), 3, &t.Start), 5, t.Position)
-}
-
-func readTold(r *wire.Reader, t *told) {
-	for m := r.Open("fence.Told"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			t.Node = kv.NodeID(r.Uint32())
-		case 3:
-			readStart(r, &t.Start)
-		case 5:
-			t.Position = r.Uint()
-		default:
-			r.Skip()
-		}
-	}
+	return wire.Append(nil, &a, (*answer).fields), nil
 }

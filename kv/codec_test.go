@@ -16,39 +16,9 @@ import (
 	"meridian/wire/wiretest"
 )
 
-func requestOf[T any](b []byte, v *T) []byte { return appendRequest(b, any(v).(Request)) }
+func appendReply(b []byte, r *reply) []byte { return wire.Append(b, r, (*reply).fields) }
 
-func responseOf[T any](b []byte, v *T) []byte { return appendResponse(b, v) }
-
-// errorOf is what is in the one field of kv.Error.
-func errorOf[T any](b []byte, v *T) []byte {
-	r := wire.Read(appendError(nil, any(v).(error)))
-	m := r.Open("kv.Error")
-	r.Next(&m)
-	return append(b, r.Bytes()...)
-}
-
-func metaFields(b []byte, m *TxnMeta) []byte { return m.AppendFields(b) }
-
-func descFields(b []byte, d *RangeDescriptor) []byte { return d.Append(b) }
-
-func replicaFields(b []byte, d *ReplicaDescriptor) []byte { return d.Append(b) }
-
-// reply is what AppendReply writes.
-type reply struct {
-	head *BatchResponse
-	err  error
-}
-
-func appendReply(b []byte, r *reply) []byte { return AppendReply(b, r.head, r.err) }
-
-func readReplyOf(r *wire.Reader, v *reply) { v.head, v.err = readReply(r) }
-
-type anyError struct{ err error }
-
-func appendErrorOf(b []byte, e *anyError) []byte { return appendError(b, e.err) }
-
-func readErrorOf(r *wire.Reader, e *anyError) { e.err = readError(r) }
+func appendError(b []byte, e *anyError) []byte { return wire.Append(b, e, (*anyError).fields) }
 
 // proper makes a value one that there may be.
 func proper[T any](v *T) { properly(reflect.ValueOf(v).Elem()) }
@@ -214,7 +184,7 @@ func properReply(r *reply) {
 		}
 	}
 	if rng.IntN(2) == 0 {
-		r.err = some(rng, errorKinds)
+		r.err.err = some(rng, errorKinds)
 	}
 }
 
@@ -232,7 +202,7 @@ func goldenBatches() map[string]*Batch {
 }
 
 func goldenReplies() map[string]*reply {
-	m := map[string]*reply{"head": {head: &BatchResponse{Waited: 100}}, "err": {err: &UnavailableError{Reason: "text"}}}
+	m := map[string]*reply{"head": {head: &BatchResponse{Waited: 100}}, "err": {err: anyError{&UnavailableError{Reason: "text"}}}}
 	for _, f := range responses {
 		m[kindName(f())] = &reply{head: &BatchResponse{Responses: []Response{f()}}}
 	}
@@ -256,109 +226,109 @@ func TestMessages(t *testing.T) {
 }
 
 var messages = []wiretest.Message{
-	wiretest.Of("keys.Span", wiretest.Refuses, appendSpan, readSpan, proper),
-	wiretest.Of("kv.TxnMeta", wiretest.Refuses, metaFields, ReadTxnMeta, proper),
-	wiretest.Of("kv.Txn", wiretest.Skips, appendTxn, readTxn, proper),
-	wiretest.Of("kv.ObservedTimestamp", wiretest.Skips, appendObserved, readObserved, proper),
-	wiretest.Of("kv.InFlightWrite", wiretest.Refuses, AppendInFlight, ReadInFlight, proper),
-	wiretest.Of("kv.SeqRange", wiretest.Refuses, AppendSeqRange, ReadSeqRange, proper),
-	wiretest.Of("kv.Header", wiretest.Skips, appendHeader, readHeader, proper),
-	wiretest.Values(wiretest.Of("kv.Batch", wiretest.Skips, AppendBatch, readBatch, properBatch), AppendBatch, goldenBatches()),
-	wiretest.Of("kv.GetRequest", wiretest.Skips, requestOf[GetRequest], readGet, proper),
-	wiretest.Of("kv.ScanRequest", wiretest.Skips, requestOf[ScanRequest], readScan, proper),
-	wiretest.Of("kv.PutRequest", wiretest.Skips, requestOf[PutRequest], readPut, proper),
-	wiretest.Of("kv.CPutRequest", wiretest.Skips, requestOf[CPutRequest], readCPut, proper),
-	wiretest.Of("kv.DeleteRequest", wiretest.Skips, requestOf[DeleteRequest], readDelete, proper),
-	wiretest.Of("kv.DeleteRangeRequest", wiretest.Skips, requestOf[DeleteRangeRequest], readDeleteRange, proper),
-	wiretest.Of("kv.AddRequest", wiretest.Skips, requestOf[AddRequest], readAdd, proper),
-	wiretest.Of("kv.EndTxnRequest", wiretest.Skips, requestOf[EndTxnRequest], readEndTxn, proper),
-	wiretest.Of("kv.HeartbeatTxnRequest", wiretest.Skips, requestOf[HeartbeatTxnRequest], readHeartbeatTxn, proper),
-	wiretest.Of("kv.PushTxnRequest", wiretest.Skips, requestOf[PushTxnRequest], readPushTxn, proper),
-	wiretest.Of("kv.QueryTxnRequest", wiretest.Skips, requestOf[QueryTxnRequest], readQueryTxn, proper),
-	wiretest.Of("kv.QueryIntentRequest", wiretest.Skips, requestOf[QueryIntentRequest], readQueryIntent, proper),
-	wiretest.Of("kv.ResolveIntentRequest", wiretest.Skips, requestOf[ResolveIntentRequest], readResolveIntent, proper),
-	wiretest.Of("kv.ResolveRangeRequest", wiretest.Skips, requestOf[ResolveRangeRequest], readResolveRange, proper),
-	wiretest.Of("kv.RefreshRequest", wiretest.Skips, requestOf[RefreshRequest], readRefresh, proper),
-	wiretest.Of("kv.RefreshRangeRequest", wiretest.Skips, requestOf[RefreshRangeRequest], readRefreshRange, proper),
-	wiretest.Of("kv.CheckLocksRequest", wiretest.Skips, requestOf[CheckLocksRequest], readCheckLocks, proper),
-	wiretest.Of("kv.CloseRequest", wiretest.Skips, requestOf[CloseRequest], readClose, proper),
-	wiretest.Of("kv.NegotiateRequest", wiretest.Skips, requestOf[NegotiateRequest], readNegotiate, proper),
-	wiretest.Of("kv.GCRequest", wiretest.Skips, requestOf[GCRequest], readGC, proper),
-	wiretest.Of("kv.AdminSplitRequest", wiretest.Skips, requestOf[AdminSplitRequest], readAdminSplit, proper),
-	wiretest.Of("kv.SubsumeRequest", wiretest.Skips, requestOf[SubsumeRequest], readSubsume, proper),
-	wiretest.Of("kv.ReleaseRequest", wiretest.Skips, requestOf[ReleaseRequest], readRelease, proper),
-	wiretest.Of("kv.AdminMergeRequest", wiretest.Skips, requestOf[AdminMergeRequest], readAdminMerge, proper),
-	wiretest.Of("kv.AdminChangeReplicasRequest", wiretest.Skips, requestOf[AdminChangeReplicasRequest], readAdminChangeReplicas, proper),
-	wiretest.Of("kv.AdminTransferLeaseRequest", wiretest.Skips, requestOf[AdminTransferLeaseRequest], readAdminTransferLease, proper),
-	wiretest.Of("kv.RangeInfoRequest", wiretest.Skips, requestOf[RangeInfoRequest], readRangeInfoRequest, proper),
-	wiretest.Of("kv.RecoverTxnRequest", wiretest.Skips, requestOf[RecoverTxnRequest], readRecoverTxn, proper),
-	wiretest.Of("kv.LoadRequest", wiretest.Skips, requestOf[LoadRequest], readLoad, proper),
-	wiretest.Of("kv.ClearRequest", wiretest.Skips, requestOf[ClearRequest], readClear, proper),
-	wiretest.Of("kv.GCKey", wiretest.Skips, appendGCKey, readGCKey, proper),
-	wiretest.Of("kv.HeldLocks", wiretest.Skips, appendHeld, readHeld, proper),
-	wiretest.Of("kv.ReplicaTarget", wiretest.Skips, appendReplicaTarget, readReplicaTarget, proper),
-	wiretest.Of("kv.KeyValue", wiretest.Skips, appendPair, readPair, proper),
-	wiretest.Of("kv.BatchResponse", wiretest.Skips, appendReplyHead, readReplyHead, properHead),
-	wiretest.Of("kv.Served", wiretest.Skips, appendServed, readServed, proper),
-	wiretest.Values(wiretest.Of("kv.Reply", wiretest.Skips, appendReply, readReplyOf, properReply), appendReply, goldenReplies()),
-	wiretest.Of("kv.EmptyResponse", wiretest.Skips, responseOf, func(r *wire.Reader, _ *EmptyResponse) { readEmptyResponse(r) }, nil),
-	wiretest.Of("kv.GetResponse", wiretest.Skips, responseOf[GetResponse], readGetResponse, proper),
-	wiretest.Of("kv.ScanResponse", wiretest.Skips, responseOf[ScanResponse], readScanResponse, proper),
-	wiretest.Of("kv.DeleteRangeResponse", wiretest.Skips, responseOf[DeleteRangeResponse], readDeleteRangeResponse, proper),
-	wiretest.Of("kv.AddResponse", wiretest.Skips, responseOf[AddResponse], readAddResponse, proper),
-	wiretest.Of("kv.EndTxnResponse", wiretest.Skips, responseOf[EndTxnResponse], readEndTxnResponse, proper),
-	wiretest.Of("kv.HeartbeatTxnResponse", wiretest.Skips, responseOf[HeartbeatTxnResponse], readHeartbeatTxnResponse, proper),
-	wiretest.Of("kv.PushTxnResponse", wiretest.Skips, responseOf[PushTxnResponse], readPushTxnResponse, proper),
-	wiretest.Of("kv.QueryTxnResponse", wiretest.Skips, responseOf[QueryTxnResponse], readQueryTxnResponse, proper),
-	wiretest.Of("kv.QueryIntentResponse", wiretest.Skips, responseOf[QueryIntentResponse], readQueryIntentResponse, proper),
-	wiretest.Of("kv.RangeInfoResponse", wiretest.Skips, responseOf[RangeInfoResponse], readRangeInfoResponse, proper),
-	wiretest.Of("kv.RecoverTxnResponse", wiretest.Skips, responseOf[RecoverTxnResponse], readRecoverTxnResponse, proper),
-	wiretest.Of("kv.LoadResponse", wiretest.Skips, responseOf[LoadResponse], readLoadResponse, proper),
-	wiretest.Of("kv.CloseResponse", wiretest.Skips, responseOf[CloseResponse], readCloseResponse, proper),
-	wiretest.Of("kv.NegotiateResponse", wiretest.Skips, responseOf[NegotiateResponse], readNegotiateResponse, proper),
-	wiretest.Of("kv.SubsumeResponse", wiretest.Skips, responseOf[SubsumeResponse], readSubsumeResponse, proper),
-	wiretest.Values(wiretest.Of("kv.Error", wiretest.Skips, appendErrorOf, readErrorOf, properError), appendErrorOf, goldenErrors()),
-	wiretest.Of("kv.InternalError", wiretest.Skips, errorOf[InternalError], readInternalError, proper),
-	wiretest.Of("kv.NotLeaseholderError", wiretest.Skips, errorOf[NotLeaseholderError], readNotLeaseholderError, proper),
-	wiretest.Of("kv.RangeNotFoundError", wiretest.Skips, errorOf[RangeNotFoundError], readRangeNotFoundError, proper),
-	wiretest.Of("kv.RangeMismatchError", wiretest.Skips, errorOf[RangeMismatchError], readRangeMismatchError, proper),
-	wiretest.Of("kv.WriteTooOldError", wiretest.Skips, errorOf[WriteTooOldError], readWriteTooOldError, proper),
-	wiretest.Of("kv.UncertaintyError", wiretest.Skips, errorOf[UncertaintyError], readUncertaintyError, proper),
-	wiretest.Of("kv.TxnRetryError", wiretest.Skips, errorOf[TxnRetryError], readTxnRetryError, proper),
-	wiretest.Of("kv.TxnAbortedError", wiretest.Skips, errorOf[TxnAbortedError], readTxnAbortedError, proper),
-	wiretest.Of("kv.DeadlockError", wiretest.Skips, errorOf[DeadlockError], readDeadlockError, proper),
-	wiretest.Of("kv.RefreshFailedError", wiretest.Skips, errorOf[RefreshFailedError], readRefreshFailedError, proper),
-	wiretest.Of("kv.OnePhaseError", wiretest.Skips, errorOf[OnePhaseError], readOnePhaseError, proper),
-	wiretest.Of("kv.AnswerTooLargeError", wiretest.Skips, errorOf[AnswerTooLargeError], readAnswerTooLargeError, proper),
-	wiretest.Of("kv.LocksLostError", wiretest.Skips, errorOf[LocksLostError], readLocksLostError, proper),
-	wiretest.Of("kv.ConditionFailedError", wiretest.Skips, errorOf[ConditionFailedError], readConditionFailedError, proper),
-	wiretest.Of("kv.LockNotAvailableError", wiretest.Skips, errorOf[LockNotAvailableError], readLockNotAvailableError, proper),
-	wiretest.Of("kv.AddOverflowError", wiretest.Skips, errorOf[AddOverflowError], readAddOverflowError, proper),
-	wiretest.Of("kv.AmbiguousError", wiretest.Skips, errorOf[AmbiguousError], readAmbiguousError, proper),
-	wiretest.Of("kv.BelowGCError", wiretest.Skips, errorOf[BelowGCError], readBelowGCError, proper),
-	wiretest.Of("kv.FutureError", wiretest.Skips, errorOf[FutureError], readFutureError, proper),
-	wiretest.Of("kv.NotClosedError", wiretest.Skips, errorOf[NotClosedError], readNotClosedError, proper),
-	wiretest.Of("kv.Target", wiretest.Refuses, appendTarget, readTarget, proper),
-	wiretest.Of("kv.ProtocolRequest", wiretest.Skips, requestOf[ProtocolRequest], readProtocolRequest, proper),
-	wiretest.Of("kv.ProtocolResponse", wiretest.Skips, responseOf[ProtocolResponse], readProtocolResponse, proper),
-	wiretest.Of("kv.StorePosition", wiretest.Refuses, AppendPosition, ReadPosition, nil),
-	wiretest.Of("kv.ProtocolError", wiretest.Skips, errorOf[ProtocolError], readProtocolError, proper),
-	wiretest.Of("kv.GenerationError", wiretest.Skips, errorOf[GenerationError], readGenerationError, proper),
-	wiretest.Of("kv.AdminSetProtocolRequest", wiretest.Skips, requestOf[AdminSetProtocolRequest], readAdminSetProtocol, proper),
-	wiretest.Of("kv.AdminRecallRequest", wiretest.Skips, requestOf[AdminRecallRequest], readAdminRecall, proper),
-	wiretest.Of("kv.AdminSetProtocolResponse", wiretest.Skips, responseOf[AdminSetProtocolResponse], readAdminSetProtocolResponse, proper),
-	wiretest.Of("kv.UnreadableError", wiretest.Skips, errorOf[UnreadableError], readUnreadableError, proper),
-	wiretest.Of("kv.ProtocolRefusedError", wiretest.Skips, errorOf[ProtocolRefusedError], readProtocolRefusedError, proper),
-	wiretest.Of("kv.UnavailableError", wiretest.Skips, errorOf[UnavailableError], readUnavailableError, proper),
-	wiretest.Of("kv.TxnWait", wiretest.Skips, appendWait, readWait, proper),
-	wiretest.Of("kv.RangeDescriptor", wiretest.Keeps, descFields, ReadDescriptor, proper),
-	wiretest.Of("kv.ReplicaDescriptor", wiretest.Refuses, replicaFields, ReadReplica, proper),
-	wiretest.Of("kv.RangeInfo", wiretest.Skips, appendRangeInfo, readRangeInfo, proper),
-	wiretest.Of("kv.CommitTrigger", wiretest.Refuses, AppendTrigger, ReadTrigger, proper),
-	wiretest.Of("kv.SplitTrigger", wiretest.Refuses, appendSplitTrigger, readSplitTrigger, proper),
-	wiretest.Of("kv.MergeTrigger", wiretest.Refuses, appendMergeTrigger, readMergeTrigger, proper),
-	wiretest.Of("kv.SealTrigger", wiretest.Refuses, appendSealTrigger, readSealTrigger, proper),
-	wiretest.Of("kv.ReplicasTrigger", wiretest.Refuses, appendReplicasTrigger, readReplicasTrigger, proper),
+	wiretest.Declared("keys.Span", wiretest.Refuses, SpanFields, proper),
+	wiretest.Declared("kv.TxnMeta", wiretest.Refuses, (*TxnMeta).Fields, proper),
+	wiretest.Declared("kv.Txn", wiretest.Skips, (*Txn).fields, proper),
+	wiretest.Declared("kv.ObservedTimestamp", wiretest.Skips, (*ObservedTimestamp).fields, proper),
+	wiretest.Declared("kv.InFlightWrite", wiretest.Refuses, (*InFlightWrite).Fields, proper),
+	wiretest.Declared("kv.SeqRange", wiretest.Refuses, (*SeqRange).Fields, proper),
+	wiretest.Declared("kv.Header", wiretest.Skips, (*Header).fields, proper),
+	wiretest.Values(wiretest.Declared("kv.Batch", wiretest.Skips, (*Batch).fields, properBatch), AppendBatch, goldenBatches()),
+	wiretest.Declared("kv.GetRequest", wiretest.Skips, (*GetRequest).fields, proper),
+	wiretest.Declared("kv.ScanRequest", wiretest.Skips, (*ScanRequest).fields, proper),
+	wiretest.Declared("kv.PutRequest", wiretest.Skips, (*PutRequest).fields, proper),
+	wiretest.Declared("kv.CPutRequest", wiretest.Skips, (*CPutRequest).fields, proper),
+	wiretest.Declared("kv.DeleteRequest", wiretest.Skips, (*DeleteRequest).fields, proper),
+	wiretest.Declared("kv.DeleteRangeRequest", wiretest.Skips, (*DeleteRangeRequest).fields, proper),
+	wiretest.Declared("kv.AddRequest", wiretest.Skips, (*AddRequest).fields, proper),
+	wiretest.Declared("kv.EndTxnRequest", wiretest.Skips, (*EndTxnRequest).fields, proper),
+	wiretest.Declared("kv.HeartbeatTxnRequest", wiretest.Skips, (*HeartbeatTxnRequest).fields, proper),
+	wiretest.Declared("kv.PushTxnRequest", wiretest.Skips, (*PushTxnRequest).fields, proper),
+	wiretest.Declared("kv.QueryTxnRequest", wiretest.Skips, (*QueryTxnRequest).fields, proper),
+	wiretest.Declared("kv.QueryIntentRequest", wiretest.Skips, (*QueryIntentRequest).fields, proper),
+	wiretest.Declared("kv.ResolveIntentRequest", wiretest.Skips, (*ResolveIntentRequest).fields, proper),
+	wiretest.Declared("kv.ResolveRangeRequest", wiretest.Skips, (*ResolveRangeRequest).fields, proper),
+	wiretest.Declared("kv.RefreshRequest", wiretest.Skips, (*RefreshRequest).fields, proper),
+	wiretest.Declared("kv.RefreshRangeRequest", wiretest.Skips, (*RefreshRangeRequest).fields, proper),
+	wiretest.Declared("kv.CheckLocksRequest", wiretest.Skips, (*CheckLocksRequest).fields, proper),
+	wiretest.Declared("kv.CloseRequest", wiretest.Skips, (*CloseRequest).fields, proper),
+	wiretest.Declared("kv.NegotiateRequest", wiretest.Skips, (*NegotiateRequest).fields, proper),
+	wiretest.Declared("kv.GCRequest", wiretest.Skips, (*GCRequest).fields, proper),
+	wiretest.Declared("kv.AdminSplitRequest", wiretest.Skips, (*AdminSplitRequest).fields, proper),
+	wiretest.Declared("kv.SubsumeRequest", wiretest.Skips, (*SubsumeRequest).fields, proper),
+	wiretest.Declared("kv.ReleaseRequest", wiretest.Skips, (*ReleaseRequest).fields, proper),
+	wiretest.Declared("kv.AdminMergeRequest", wiretest.Skips, (*AdminMergeRequest).fields, proper),
+	wiretest.Declared("kv.AdminChangeReplicasRequest", wiretest.Skips, (*AdminChangeReplicasRequest).fields, proper),
+	wiretest.Declared("kv.AdminTransferLeaseRequest", wiretest.Skips, (*AdminTransferLeaseRequest).fields, proper),
+	wiretest.Declared("kv.RangeInfoRequest", wiretest.Skips, (*RangeInfoRequest).fields, proper),
+	wiretest.Declared("kv.RecoverTxnRequest", wiretest.Skips, (*RecoverTxnRequest).fields, proper),
+	wiretest.Declared("kv.LoadRequest", wiretest.Skips, (*LoadRequest).fields, proper),
+	wiretest.Declared("kv.ClearRequest", wiretest.Skips, (*ClearRequest).fields, proper),
+	wiretest.Declared("kv.GCKey", wiretest.Skips, (*GCKey).fields, proper),
+	wiretest.Declared("kv.HeldLocks", wiretest.Skips, (*HeldLocks).fields, proper),
+	wiretest.Declared("kv.ReplicaTarget", wiretest.Skips, (*ReplicaTarget).fields, proper),
+	wiretest.Declared("kv.KeyValue", wiretest.Skips, (*KeyValue).fields, proper),
+	wiretest.Declared("kv.BatchResponse", wiretest.Skips, (*BatchResponse).fields, properHead),
+	wiretest.Declared("kv.Served", wiretest.Skips, (*Served).fields, proper),
+	wiretest.Values(wiretest.Declared("kv.Reply", wiretest.Skips, (*reply).fields, properReply), appendReply, goldenReplies()),
+	wiretest.Declared("kv.EmptyResponse", wiretest.Skips, (*EmptyResponse).fields, nil),
+	wiretest.Declared("kv.GetResponse", wiretest.Skips, (*GetResponse).fields, proper),
+	wiretest.Declared("kv.ScanResponse", wiretest.Skips, (*ScanResponse).fields, proper),
+	wiretest.Declared("kv.DeleteRangeResponse", wiretest.Skips, (*DeleteRangeResponse).fields, proper),
+	wiretest.Declared("kv.AddResponse", wiretest.Skips, (*AddResponse).fields, proper),
+	wiretest.Declared("kv.EndTxnResponse", wiretest.Skips, (*EndTxnResponse).fields, proper),
+	wiretest.Declared("kv.HeartbeatTxnResponse", wiretest.Skips, (*HeartbeatTxnResponse).fields, proper),
+	wiretest.Declared("kv.PushTxnResponse", wiretest.Skips, (*PushTxnResponse).fields, proper),
+	wiretest.Declared("kv.QueryTxnResponse", wiretest.Skips, (*QueryTxnResponse).fields, proper),
+	wiretest.Declared("kv.QueryIntentResponse", wiretest.Skips, (*QueryIntentResponse).fields, proper),
+	wiretest.Declared("kv.RangeInfoResponse", wiretest.Skips, (*RangeInfoResponse).fields, proper),
+	wiretest.Declared("kv.RecoverTxnResponse", wiretest.Skips, (*RecoverTxnResponse).fields, proper),
+	wiretest.Declared("kv.LoadResponse", wiretest.Skips, (*LoadResponse).fields, proper),
+	wiretest.Declared("kv.CloseResponse", wiretest.Skips, (*CloseResponse).fields, proper),
+	wiretest.Declared("kv.NegotiateResponse", wiretest.Skips, (*NegotiateResponse).fields, proper),
+	wiretest.Declared("kv.SubsumeResponse", wiretest.Skips, (*SubsumeResponse).fields, proper),
+	wiretest.Values(wiretest.Declared("kv.Error", wiretest.Skips, (*anyError).fields, properError), appendError, goldenErrors()),
+	wiretest.Declared("kv.InternalError", wiretest.Skips, (*InternalError).fields, proper),
+	wiretest.Declared("kv.NotLeaseholderError", wiretest.Skips, (*NotLeaseholderError).fields, proper),
+	wiretest.Declared("kv.RangeNotFoundError", wiretest.Skips, (*RangeNotFoundError).fields, proper),
+	wiretest.Declared("kv.RangeMismatchError", wiretest.Skips, (*RangeMismatchError).fields, proper),
+	wiretest.Declared("kv.WriteTooOldError", wiretest.Skips, (*WriteTooOldError).fields, proper),
+	wiretest.Declared("kv.UncertaintyError", wiretest.Skips, (*UncertaintyError).fields, proper),
+	wiretest.Declared("kv.TxnRetryError", wiretest.Skips, (*TxnRetryError).fields, proper),
+	wiretest.Declared("kv.TxnAbortedError", wiretest.Skips, (*TxnAbortedError).fields, proper),
+	wiretest.Declared("kv.DeadlockError", wiretest.Skips, (*DeadlockError).fields, proper),
+	wiretest.Declared("kv.RefreshFailedError", wiretest.Skips, (*RefreshFailedError).fields, proper),
+	wiretest.Declared("kv.OnePhaseError", wiretest.Skips, (*OnePhaseError).fields, proper),
+	wiretest.Declared("kv.AnswerTooLargeError", wiretest.Skips, (*AnswerTooLargeError).fields, proper),
+	wiretest.Declared("kv.LocksLostError", wiretest.Skips, (*LocksLostError).fields, proper),
+	wiretest.Declared("kv.ConditionFailedError", wiretest.Skips, (*ConditionFailedError).fields, proper),
+	wiretest.Declared("kv.LockNotAvailableError", wiretest.Skips, (*LockNotAvailableError).fields, proper),
+	wiretest.Declared("kv.AddOverflowError", wiretest.Skips, (*AddOverflowError).fields, proper),
+	wiretest.Declared("kv.AmbiguousError", wiretest.Skips, (*AmbiguousError).fields, proper),
+	wiretest.Declared("kv.BelowGCError", wiretest.Skips, (*BelowGCError).fields, proper),
+	wiretest.Declared("kv.FutureError", wiretest.Skips, (*FutureError).fields, proper),
+	wiretest.Declared("kv.NotClosedError", wiretest.Skips, (*NotClosedError).fields, proper),
+	wiretest.Declared("kv.Target", wiretest.Refuses, (*Target).fields, proper),
+	wiretest.Declared("kv.ProtocolRequest", wiretest.Skips, (*ProtocolRequest).fields, proper),
+	wiretest.Declared("kv.ProtocolResponse", wiretest.Skips, (*ProtocolResponse).fields, proper),
+	wiretest.Declared("kv.StorePosition", wiretest.Refuses, (*StorePosition).Fields, nil),
+	wiretest.Declared("kv.ProtocolError", wiretest.Skips, (*ProtocolError).fields, proper),
+	wiretest.Declared("kv.GenerationError", wiretest.Skips, (*GenerationError).fields, proper),
+	wiretest.Declared("kv.AdminSetProtocolRequest", wiretest.Skips, (*AdminSetProtocolRequest).fields, proper),
+	wiretest.Declared("kv.AdminRecallRequest", wiretest.Skips, (*AdminRecallRequest).fields, proper),
+	wiretest.Declared("kv.AdminSetProtocolResponse", wiretest.Skips, (*AdminSetProtocolResponse).fields, proper),
+	wiretest.Declared("kv.UnreadableError", wiretest.Skips, (*UnreadableError).fields, proper),
+	wiretest.Declared("kv.ProtocolRefusedError", wiretest.Skips, (*ProtocolRefusedError).fields, proper),
+	wiretest.Declared("kv.UnavailableError", wiretest.Skips, (*UnavailableError).fields, proper),
+	wiretest.Declared("kv.TxnWait", wiretest.Skips, (*TxnWait).fields, proper),
+	wiretest.Declared("kv.RangeDescriptor", wiretest.Keeps, (*RangeDescriptor).Fields, proper),
+	wiretest.Declared("kv.ReplicaDescriptor", wiretest.Refuses, (*ReplicaDescriptor).Fields, proper),
+	wiretest.Declared("kv.RangeInfo", wiretest.Skips, (*RangeInfo).fields, proper),
+	wiretest.Declared("kv.CommitTrigger", wiretest.Refuses, (*CommitTrigger).Fields, proper),
+	wiretest.Declared("kv.SplitTrigger", wiretest.Refuses, (*SplitTrigger).fields, proper),
+	wiretest.Declared("kv.MergeTrigger", wiretest.Refuses, (*MergeTrigger).fields, proper),
+	wiretest.Declared("kv.SealTrigger", wiretest.Refuses, (*SealTrigger).fields, proper),
+	wiretest.Declared("kv.ReplicasTrigger", wiretest.Refuses, (*ReplicasTrigger).fields, proper),
 }
 
 // TestEachMethod: every method's request, and every kind of response and error, goes through a batch and an answer. Methods are numbered

@@ -7,184 +7,84 @@ import (
 	"meridian/wire"
 )
 
-// Append adds d's fields to b. The same form is stored in range descriptor keys and in the range index, and is a field of messages.
+// Append adds d's fields to b.
 func (d *RangeDescriptor) Append(b []byte) []byte {
-	b = wire.Uint(b, 1, uint64(d.ID))
-	if len(d.Start) > 0 {
-		b = wire.Bytes(b, 3, d.Start)
-	}
-	if len(d.End) > 0 {
-		b = wire.Bytes(b, 5, d.End)
-	}
-	for i := range d.Replicas {
-		b = replicaField(b, 7, &d.Replicas[i])
-	}
-	b = wire.Uint(b, 9, uint64(d.NextReplica))
-	b = wire.Uint(b, 11, d.Generation)
-	b = wire.Uint(b, 13, uint64(d.Protocol))
-	// A node that ignored it would at most merge two ranges early.
-	b = wire.Timestamp(b, 2, d.Keep)
-	return d.Unknown.Append(b)
-}
-
-// ReadDescriptor reads a descriptor that is a field of a message. The result shares the message's memory.
-func ReadDescriptor(r *wire.Reader, d *RangeDescriptor) {
-	d.Start, d.End = keys.Key{}, keys.Key{}
-	for m := r.Open("kv.RangeDescriptor"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			d.ID = RangeID(r.Uint())
-		case 2:
-			d.Keep = r.Timestamp()
-		case 3:
-			d.Start = r.Bytes()
-		case 5:
-			d.End = r.Bytes()
-		case 7:
-			ReadReplica(r, wire.Grow(r, &d.Replicas))
-		case 9:
-			d.NextReplica = ReplicaID(r.Uint())
-		case 11:
-			d.Generation = r.Uint()
-		case 13:
-			d.Protocol = readProtocol(r)
-		default:
-			r.Keep(&d.Unknown)
-		}
-	}
+	return wire.Append(b, d, (*RangeDescriptor).Fields)
 }
 
 // DecodeRangeDescriptor reads what Append wrote. The result shares nothing with b.
 func DecodeRangeDescriptor(b []byte) (d RangeDescriptor, err error) {
-	r := wire.Read(bytes.Clone(b))
-	ReadDescriptor(&r, &d)
-	if d.ID == 0 && r.Err() == nil {
-		r.Malformed() // an empty value, for one, is no descriptor
-	}
-	if r.Err() != nil {
-		return RangeDescriptor{}, r.Err()
+	if err := wire.Decode(bytes.Clone(b), &d, (*RangeDescriptor).stored); err != nil {
+		return RangeDescriptor{}, err
 	}
 	return d, nil
 }
 
+func (d *RangeDescriptor) stored(c *wire.Coder) {
+	if d.Fields(c); c.Complete() && d.ID == 0 {
+		c.Malformed() // an empty value, for one, is no descriptor
+	}
+}
+
 // StoredAs reports whether b is d as some version wrote it: the order of fields may differ.
 func (d *RangeDescriptor) StoredAs(b []byte) bool {
-	r := wire.Read(b)
 	var o RangeDescriptor
-	ReadDescriptor(&r, &o)
-	return r.Err() == nil && bytes.Equal(o.Append(nil), d.Append(nil))
+	return wire.Decode(b, &o, (*RangeDescriptor).Fields) == nil && bytes.Equal(o.Append(nil), d.Append(nil))
 }
 
-func descriptorField(b []byte, field uint32, d *RangeDescriptor) []byte {
-	b, at := wire.Begin(b, field)
-	return wire.End(d.Append(b), at)
-}
-
-func optDescriptorField(b []byte, field uint32, d *RangeDescriptor) []byte {
-	if d == nil {
-		return b
+// Fields declares the message. The same form is stored in range descriptor keys and in the range index.
+func (d *RangeDescriptor) Fields(c *wire.Coder) {
+	c.Message("kv.RangeDescriptor", wire.Skips)
+	wire.Uint64(c, 1, &d.ID)
+	if !c.Writing() || len(d.Start) > 0 {
+		wire.Key(c, 3, &d.Start)
 	}
-	return descriptorField(b, field, d)
-}
-
-func replicaField(b []byte, field uint32, p *ReplicaDescriptor) []byte {
-	b, at := wire.Begin(b, field)
-	return wire.End(p.Append(b), at)
-}
-
-// Append adds p's fields to b.
-func (p *ReplicaDescriptor) Append(b []byte) []byte {
-	b = wire.Uint(b, 1, uint64(p.Node))
-	b = wire.Uint(b, 3, uint64(p.Store))
-	b = wire.Uint(b, 5, uint64(p.Replica))
-	b = wire.Uint(b, 7, uint64(p.Type))
-	return wire.Bool(b, 9, p.Witness)
-}
-
-// ReadReplica reads what Append wrote. All of it must be understood: replicas are rewritten with their descriptor.
-func ReadReplica(r *wire.Reader, p *ReplicaDescriptor) {
-	for m := r.Open("kv.ReplicaDescriptor"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			p.Node = NodeID(r.Uint32())
-		case 3:
-			p.Store = StoreID(r.Uint32())
-		case 5:
-			p.Replica = ReplicaID(r.Uint())
-		case 7:
-			p.Type = ReplicaType(r.Enum(uint8(VoterDemoting)))
-		case 9:
-			p.Witness = r.Bool()
-		default:
-			r.Refuse()
+	if !c.Writing() || len(d.End) > 0 {
+		wire.Key(c, 5, &d.End)
+	}
+	wire.List(c, 7, &d.Replicas, (*ReplicaDescriptor).Fields)
+	wire.Uint64(c, 9, &d.NextReplica)
+	wire.Uint64(c, 11, &d.Generation)
+	wire.Enum(c, 13, &d.Protocol, MaxProtocol)
+	// A node that ignored it would at most merge two ranges early.
+	c.Timestamp(2, &d.Keep)
+	c.Unknown(&d.Unknown)
+	if c.Complete() { // the ends of the keyspace are empty and never nil
+		if d.Start == nil {
+			d.Start = keys.Key{}
+		}
+		if d.End == nil {
+			d.End = keys.Key{}
 		}
 	}
 }
 
-func appendRangeInfo(b []byte, i *RangeInfo) []byte {
-	return replicaField(descriptorField(b, 1, &i.Desc), 2, &i.Leaseholder)
+// Fields declares the message. All of it must be understood: replicas are rewritten with their descriptor.
+func (p *ReplicaDescriptor) Fields(c *wire.Coder) {
+	c.Message("kv.ReplicaDescriptor", wire.Refuses)
+	wire.Uint32(c, 1, &p.Node)
+	wire.Uint32(c, 3, &p.Store)
+	wire.Uint64(c, 5, &p.Replica)
+	wire.Enum(c, 7, &p.Type, VoterDemoting)
+	c.Bool(9, &p.Witness)
 }
 
-func readRangeInfo(r *wire.Reader, i *RangeInfo) {
-	for m := r.Open("kv.RangeInfo"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			ReadDescriptor(r, &i.Desc)
-		case 2:
-			ReadReplica(r, &i.Leaseholder)
-		default:
-			r.Skip()
-		}
-	}
+func (i *RangeInfo) fields(c *wire.Coder) {
+	c.Message("kv.RangeInfo", wire.Skips)
+	wire.One(c, 1, &i.Desc, (*RangeDescriptor).Fields)
+	wire.One(c, 2, &i.Leaseholder, (*ReplicaDescriptor).Fields)
 }
 
-func rangeInfoFields(b []byte, field uint32, l []RangeInfo) []byte {
-	for i := range l {
-		var at int
-		b, at = wire.Begin(b, field)
-		b = wire.End(appendRangeInfo(b, &l[i]), at)
-	}
-	return b
-}
+// Fields declares the message. A trigger's reader refuses unknown fields: replicas would come apart.
+func (t *CommitTrigger) Fields(c *wire.Coder) {
+	c.Message("kv.CommitTrigger", wire.Refuses)
+	wire.Opt(c, 1, &t.Split, (*SplitTrigger).fields)
+	wire.Opt(c, 3, &t.Merge, (*MergeTrigger).fields)
+	wire.Opt(c, 5, &t.Replicas, (*ReplicasTrigger).fields)
+	wire.Opt(c, 7, &t.Seal, (*SealTrigger).fields)
 
-// AppendTrigger adds the fields of a trigger.
-func AppendTrigger(b []byte, t *CommitTrigger) []byte {
-	switch {
-	case t.Split != nil:
-		b, at := wire.Begin(b, 1)
-		return wire.End(appendSplitTrigger(b, t.Split), at)
-	case t.Merge != nil:
-		b, at := wire.Begin(b, 3)
-		return wire.End(appendMergeTrigger(b, t.Merge), at)
-	case t.Replicas != nil:
-		b, at := wire.Begin(b, 5)
-		return wire.End(appendReplicasTrigger(b, t.Replicas), at)
-	case t.Seal != nil:
-		b, at := wire.Begin(b, 7)
-		return wire.End(appendSealTrigger(b, t.Seal), at)
-	}
-	return b
-}
-
-// ReadTrigger reads what AppendTrigger wrote. A trigger's reader refuses unknown fields: replicas would come apart.
-func ReadTrigger(r *wire.Reader, t *CommitTrigger) {
-	for m := r.Open("kv.CommitTrigger"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			t.Split = &SplitTrigger{}
-			readSplitTrigger(r, t.Split)
-		case 3:
-			t.Merge = &MergeTrigger{}
-			readMergeTrigger(r, t.Merge)
-		case 5:
-			t.Replicas = &ReplicasTrigger{}
-			readReplicasTrigger(r, t.Replicas)
-		case 7:
-			t.Seal = &SealTrigger{}
-			readSealTrigger(r, t.Seal)
-		default:
-			r.Refuse()
-		}
+	if !c.Complete() {
+		return
 	}
 	n := 0
 	for _, is := range []bool{t.Split != nil, t.Merge != nil, t.Replicas != nil, t.Seal != nil} {
@@ -193,77 +93,31 @@ func ReadTrigger(r *wire.Reader, t *CommitTrigger) {
 		}
 	}
 	if n != 1 {
-		r.Malformed()
+		c.Malformed()
 	}
 }
 
-func appendSplitTrigger(b []byte, t *SplitTrigger) []byte {
-	return descriptorField(descriptorField(b, 1, &t.Left), 3, &t.Right)
+func (t *SplitTrigger) fields(c *wire.Coder) {
+	c.Message("kv.SplitTrigger", wire.Refuses)
+	wire.One(c, 1, &t.Left, (*RangeDescriptor).Fields)
+	wire.One(c, 3, &t.Right, (*RangeDescriptor).Fields)
 }
 
-func readSplitTrigger(r *wire.Reader, t *SplitTrigger) {
-	for m := r.Open("kv.SplitTrigger"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			ReadDescriptor(r, &t.Left)
-		case 3:
-			ReadDescriptor(r, &t.Right)
-		default:
-			r.Refuse()
-		}
-	}
+func (t *MergeTrigger) fields(c *wire.Coder) {
+	c.Message("kv.MergeTrigger", wire.Refuses)
+	wire.One(c, 1, &t.Left, (*RangeDescriptor).Fields)
+	wire.One(c, 3, &t.Right, (*RangeDescriptor).Fields)
+	c.Timestamp(5, &t.Freeze)
+	wire.Uint64(c, 7, &t.Applied)
 }
 
-func appendMergeTrigger(b []byte, t *MergeTrigger) []byte {
-	b = descriptorField(descriptorField(b, 1, &t.Left), 3, &t.Right)
-	return wire.Uint(wire.Timestamp(b, 5, t.Freeze), 7, t.Applied)
+func (t *ReplicasTrigger) fields(c *wire.Coder) {
+	c.Message("kv.ReplicasTrigger", wire.Refuses)
+	wire.One(c, 1, &t.Desc, (*RangeDescriptor).Fields)
 }
 
-func readMergeTrigger(r *wire.Reader, t *MergeTrigger) {
-	for m := r.Open("kv.MergeTrigger"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			ReadDescriptor(r, &t.Left)
-		case 3:
-			ReadDescriptor(r, &t.Right)
-		case 5:
-			t.Freeze = r.Timestamp()
-		case 7:
-			t.Applied = r.Uint()
-		default:
-			r.Refuse()
-		}
-	}
-}
-
-func appendReplicasTrigger(b []byte, t *ReplicasTrigger) []byte {
-	return descriptorField(b, 1, &t.Desc)
-}
-
-func readReplicasTrigger(r *wire.Reader, t *ReplicasTrigger) {
-	for m := r.Open("kv.ReplicasTrigger"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			ReadDescriptor(r, &t.Desc)
-		default:
-			r.Refuse()
-		}
-	}
-}
-
-func appendSealTrigger(b []byte, t *SealTrigger) []byte {
-	return wire.Bool(wire.Uint(b, 1, t.Generation), 3, t.Folded)
-}
-
-func readSealTrigger(r *wire.Reader, t *SealTrigger) {
-	for m := r.Open("kv.SealTrigger"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			t.Generation = r.Uint()
-		case 3:
-			t.Folded = r.Bool()
-		default:
-			r.Refuse()
-		}
-	}
+func (t *SealTrigger) fields(c *wire.Coder) {
+	c.Message("kv.SealTrigger", wire.Refuses)
+	wire.Uint64(c, 1, &t.Generation)
+	c.Bool(3, &t.Folded)
 }

@@ -19,19 +19,7 @@ const (
 	headerActing = 1002
 )
 
-func (h *laterHeader) append(b []byte) []byte {
-	return wire.Uint(wire.Uint(b, headerFor, uint64(h.For)), headerActing, h.Acting)
-}
-
-// read reads the present field if it is one of these.
-func (h *laterHeader) read(r *wire.Reader) bool {
-	switch r.Field() {
-	case headerFor:
-		h.For = NodeID(r.Uint32())
-	case headerActing:
-		h.Acting = r.Uint()
-	default:
-		return false
-	}
-	return true
+func (h *laterHeader) fields(c *wire.Coder) {
+	wire.Uint32(c, headerFor, &h.For)
+	wire.Uint64(c, headerActing, &h.Acting)
 }

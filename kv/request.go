@@ -5,6 +5,7 @@ import (
 
 	"meridian/clock"
 	"meridian/keys"
+	"meridian/wire"
 )
 
 // LockStrength is how a read locks what it reads.
@@ -179,6 +180,8 @@ type Request interface {
 	// Span is the keys that the operation touches.
 	Span() keys.Span
 	Method() Method
+	// fields declares the request's message.
+	fields(c *wire.Coder)
 }
 
 // Method identifies a request's type on the wire.

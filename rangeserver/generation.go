@@ -483,7 +483,7 @@ func readReportPart(r *wire.Reader, p *reportPart) {
 		case 3:
 			p.now = r.Timestamp()
 		case 5:
-			kv.ReadPosition(r, &p.store)
+			wire.In(r, &p.store, (*kv.StorePosition).Fields)
 		default:
 			r.Refuse()
 		}

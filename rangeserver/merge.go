@@ -284,7 +284,7 @@ func (s *Store) awaitAppliedAt(ctx context.Context, id kv.RangeID, r kv.ReplicaD
 	}
 	var at kv.StorePosition
 	rd := wire.Read(b)
-	if kv.ReadPosition(&rd, &at); rd.Err() != nil {
+	if wire.In(&rd, &at, (*kv.StorePosition).Fields); rd.Err() != nil {
 		return rd.Err()
 	}
 	return s.credit(r.Node, at)
@@ -350,7 +350,7 @@ func (s *Store) serveApplied(ctx context.Context, from kv.NodeID, stream transpo
 	if err != nil {
 		return err
 	}
-	return stream.Send(kv.AppendPosition([]byte{}, &at))
+	return stream.Send(wire.Append([]byte{}, &at, (*kv.StorePosition).Fields))
 }
 
 // applied waits for a replica here. Applied commands are not synced by themselves (replica.R3), and after a crash

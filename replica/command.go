@@ -89,7 +89,7 @@ func appendCommand(b []byte, c *Command) []byte {
 	b = wire.Timestamp(b, 11, c.WriteAt)
 	if c.Trigger != nil {
 		b, at = wire.BeginLong(b, 13, 0x80)
-		b = wire.End(kv.AppendTrigger(b, c.Trigger), at)
+		b = wire.End(wire.Append(b, c.Trigger, (*kv.CommitTrigger).Fields), at)
 	}
 	b = wire.Timestamp(b, 15, c.GCThreshold)
 	if c.lease != nil {
@@ -151,12 +151,12 @@ func readCommand(r *wire.Reader, c *Command) {
 			c.WriteAt = r.Timestamp()
 		case 13:
 			c.Trigger = &kv.CommitTrigger{}
-			kv.ReadTrigger(r, c.Trigger)
+			wire.In(r, c.Trigger, (*kv.CommitTrigger).Fields)
 		case 15:
 			c.GCThreshold = r.Timestamp()
 		case 17:
 			c.lease = &lease.Lease{}
-			lease.Read(r, c.lease)
+			wire.In(r, c.lease, (*lease.Lease).Fields)
 		case 19:
 			c.prevLease = r.Uint()
 		case 21:

@@ -251,4 +251,6 @@ func readSnapshotMetadata(r *wire.Reader, s *raftpb.SnapshotMetadata) {
 }
 
 // replicaID is a store's record of its replica of a range.
-func replicaID(p kv.ReplicaDescriptor) []byte { return p.Append(nil) }
+func replicaID(p kv.ReplicaDescriptor) []byte {
+	return wire.Append(nil, &p, (*kv.ReplicaDescriptor).Fields)
+}

@@ -255,7 +255,7 @@ func readHead(r *wire.Reader, h *snapshotHead) {
 	for m := r.Open("replica.SnapshotHead"); r.Next(&m); {
 		switch r.Field() {
 		case 1:
-			kv.ReadDescriptor(r, &h.desc)
+			wire.In(r, &h.desc, (*kv.RangeDescriptor).Fields)
 		case 3:
 			ReadMessage(r, &h.message)
 		default:

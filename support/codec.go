@@ -49,139 +49,42 @@ type answer struct {
 	position kv.StorePosition
 }
 
-func appendWithdrawal(b []byte, w *withdrawal) []byte {
-	b = wire.Uint(b, 1, uint64(w.node))
-	b = wire.Uint(b, 3, w.least)
-	b = wire.Timestamp(b, 5, w.end)
-	return wire.Bool(wire.Bool(b, 7, w.lapsed), 9, w.silent)
+func (w *withdrawal) fields(c *wire.Coder) {
+	c.Message("support.Withdrawal", wire.Refuses)
+	wire.Uint32(c, 1, &w.node)
+	wire.Uint64(c, 3, &w.least)
+	c.Timestamp(5, &w.end)
+	c.Bool(7, &w.lapsed)
+	c.Bool(9, &w.silent)
 }
 
-func readWithdrawal(r *wire.Reader, w *withdrawal) {
-	for m := r.Open("support.Withdrawal"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			w.node = kv.NodeID(r.Uint32())
-		case 3:
-			w.least = r.Uint()
-		case 5:
-			w.end = r.Timestamp()
-		case 7:
-			w.lapsed = r.Bool()
-		case 9:
-			w.silent = r.Bool()
-		default:
-			r.Refuse()
-		}
-	}
+func (w *withdrawals) fields(c *wire.Coder) {
+	c.Message("support.Withdrawals", wire.Refuses)
+	wire.Uint64(c, 1, &w.version)
+	wire.List(c, 3, &w.of, (*withdrawal).fields)
 }
 
-func appendWithdrawals(b []byte, w *withdrawals) []byte {
-	b = wire.Uint(b, 1, w.version)
-	for i := range w.of {
-		var at int
-		b, at = wire.Begin(b, 3)
-		b = wire.End(appendWithdrawal(b, &w.of[i]), at)
-	}
-	return b
+func (w *want) fields(c *wire.Coder) {
+	c.Message("support.Want", wire.Refuses)
+	wire.Uint32(c, 1, &w.node)
+	wire.Uint64(c, 3, &w.incarnation)
 }
 
-func readWithdrawals(r *wire.Reader, w *withdrawals) {
-	for m := r.Open("support.Withdrawals"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			w.version = r.Uint()
-		case 3:
-			readWithdrawal(r, wire.Grow(r, &w.of))
-		default:
-			r.Refuse()
-		}
-	}
+func (a *ask) fields(c *wire.Coder) {
+	c.Message("support.Ask", wire.Skips)
+	wire.Uint64(c, 1, &a.incarnation)
+	c.Timestamp(3, &a.end)
+	wire.Int64(c, 5, &a.duration)
+	wire.Uint64(c, 7, &a.heard)
+	wire.Opt(c, 9, &a.news, (*withdrawals).fields)
+	wire.List(c, 11, &a.wants, (*want).fields)
+	wire.Some(c, 13, &a.position, (*kv.StorePosition).Fields)
 }
 
-func appendWant(b []byte, w *want) []byte {
-	return wire.Uint(wire.Uint(b, 1, uint64(w.node)), 3, w.incarnation)
-}
-
-func readWant(r *wire.Reader, w *want) {
-	for m := r.Open("support.Want"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			w.node = kv.NodeID(r.Uint32())
-		case 3:
-			w.incarnation = r.Uint()
-		default:
-			r.Refuse()
-		}
-	}
-}
-
-func newsField(b []byte, field uint32, w *withdrawals) []byte {
-	if w == nil {
-		return b
-	}
-	b, at := wire.Begin(b, field)
-	return wire.End(appendWithdrawals(b, w), at)
-}
-
-func appendAsk(b []byte, a *ask) []byte {
-	b = wire.Uint(b, 1, a.incarnation)
-	b = wire.Timestamp(b, 3, a.end)
-	b = wire.Int(b, 5, int64(a.duration))
-	b = wire.Uint(b, 7, a.heard)
-	b = newsField(b, 9, a.news)
-	for i := range a.wants {
-		var at int
-		b, at = wire.Begin(b, 11)
-		b = wire.End(appendWant(b, &a.wants[i]), at)
-	}
-	return kv.PositionField(b, 13, &a.position)
-}
-
-func readAsk(r *wire.Reader, a *ask) {
-	for m := r.Open("support.Ask"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			a.incarnation = r.Uint()
-		case 3:
-			a.end = r.Timestamp()
-		case 5:
-			a.duration = time.Duration(r.Int())
-		case 7:
-			a.heard = r.Uint()
-		case 9:
-			a.news = &withdrawals{}
-			readWithdrawals(r, a.news)
-		case 11:
-			readWant(r, wire.Grow(r, &a.wants))
-		case 13:
-			kv.ReadPosition(r, &a.position)
-		default:
-			r.Skip()
-		}
-	}
-}
-
-func appendAnswer(b []byte, a *answer) []byte {
-	b = wire.Uint(b, 1, a.least)
-	b = wire.Bool(b, 3, a.supports)
-	b = newsField(b, 5, a.news)
-	return kv.PositionField(b, 7, &a.position)
-}
-
-func readAnswer(r *wire.Reader, a *answer) {
-	for m := r.Open("support.Answer"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			a.least = r.Uint()
-		case 3:
-			a.supports = r.Bool()
-		case 5:
-			a.news = &withdrawals{}
-			readWithdrawals(r, a.news)
-		case 7:
-			kv.ReadPosition(r, &a.position)
-		default:
-			r.Skip()
-		}
-	}
+func (a *answer) fields(c *wire.Coder) {
+	c.Message("support.Answer", wire.Skips)
+	wire.Uint64(c, 1, &a.least)
+	c.Bool(3, &a.supports)
+	wire.Opt(c, 5, &a.news, (*withdrawals).fields)
+	wire.Some(c, 7, &a.position, (*kv.StorePosition).Fields)
 }

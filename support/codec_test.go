@@ -9,10 +9,10 @@ import (
 // TestMessages: heartbeats, and what a store keeps of withdrawals, are as package wire wants them.
 func TestMessages(t *testing.T) {
 	wiretest.Run(t, []wiretest.Message{
-		wiretest.Of("support.Withdrawal", wiretest.Refuses, appendWithdrawal, readWithdrawal, nil),
-		wiretest.Of("support.Withdrawals", wiretest.Refuses, appendWithdrawals, readWithdrawals, nil),
-		wiretest.Of("support.Want", wiretest.Refuses, appendWant, readWant, nil),
-		wiretest.Of("support.Ask", wiretest.Skips, appendAsk, readAsk, nil),
-		wiretest.Of("support.Answer", wiretest.Skips, appendAnswer, readAnswer, nil),
+		wiretest.Declared("support.Withdrawal", wiretest.Refuses, (*withdrawal).fields, nil),
+		wiretest.Declared("support.Withdrawals", wiretest.Refuses, (*withdrawals).fields, nil),
+		wiretest.Declared("support.Want", wiretest.Refuses, (*want).fields, nil),
+		wiretest.Declared("support.Ask", wiretest.Skips, (*ask).fields, nil),
+		wiretest.Declared("support.Answer", wiretest.Skips, (*answer).fields, nil),
 	})
 }

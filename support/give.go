@@ -15,19 +15,18 @@ import (
 // serve answers a heartbeat.
 func (s *Support) serve(_ context.Context, from kv.NodeID, req []byte) ([]byte, error) {
 	var a ask
-	r := wire.Read(req)
-	if readAsk(&r, &a); r.Err() != nil {
-		return nil, r.Err()
+	if err := wire.Decode(req, &a, (*ask).fields); err != nil {
+		return nil, err
 	}
 	var re answer
 	if from == 0 || s.self.Load() == 0 || s.o.Heard != nil && !s.o.Heard(from, a.position) {
-		return appendAnswer(nil, &re), nil // it promises nothing
+		return wire.Append(nil, &re, (*answer).fields), nil // it promises nothing
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p, g := s.peer(from), s.of(from)
 	if g == nil || p == nil {
-		return appendAnswer(nil, &re), nil
+		return wire.Append(nil, &re, (*answer).fields), nil
 	}
 	s.listen(p, a.news)
 	if a.incarnation != 0 {
@@ -43,7 +42,7 @@ func (s *Support) serve(_ context.Context, from kv.NodeID, req []byte) ([]byte, 
 	if s.o.Position != nil {
 		re.position = s.o.Position()
 	}
-	return appendAnswer(nil, &re), nil
+	return wire.Append(nil, &re, (*answer).fields), nil
 }
 
 // give gives a node support, if it may have any under its incarnation.
@@ -170,7 +169,7 @@ func (s *Support) write(w *withdrawal) error {
 	}
 	b := s.o.Engine.NewBatch()
 	defer b.Close()
-	b.Put(keys.SupportKey(w.node), appendWithdrawal(nil, w))
+	b.Put(keys.SupportKey(w.node), wire.Append(nil, w, (*withdrawal).fields))
 	return b.Commit(true)
 }
 

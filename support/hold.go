@@ -143,13 +143,12 @@ func (s *Support) ask(ctx context.Context, p *peer) {
 	sent := s.o.Host.Clock.Monotonic() // support.SU3
 	a.end = s.o.Clock.Now().Add(Duration)
 	s.Asks.Add(1)
-	reply, err := s.o.Network.CallClass(ctx, transport.ClassSystem, p.node, Method, appendAsk(nil, &a))
+	reply, err := s.o.Network.CallClass(ctx, transport.ClassSystem, p.node, Method, wire.Append(nil, &a, (*ask).fields))
 	if err != nil {
 		return
 	}
 	var re answer
-	r := wire.Read(reply)
-	if readAnswer(&r, &re); r.Err() != nil {
+	if err := wire.Decode(reply, &re, (*answer).fields); err != nil {
 		return
 	}
 	if s.o.Heard != nil && !s.o.Heard(p.node, re.position) {

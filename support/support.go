@@ -163,9 +163,8 @@ func New(o Options) (*Support, error) {
 			return nil, err
 		}
 		var w withdrawal
-		r := wire.Read(v)
-		if readWithdrawal(&r, &w); r.Err() != nil {
-			return nil, fmt.Errorf("support: what was withdrawn from node %d: %w", node, r.Err())
+		if err := wire.Decode(v, &w, (*withdrawal).fields); err != nil {
+			return nil, fmt.Errorf("support: what was withdrawn from node %d: %w", node, err)
 		}
 		s.given[kv.NodeID(node)] = &given{had: true, incarnation: w.least, least: w.least, said: w.end, end: w.end}
 	}

@@ -31,28 +31,16 @@
 //
 //	wire.W5: Decoding is safe. No bytes make a Reader panic, or allocate more than a constant times their number.
 //
-// # Writing a codec
+// # Declaring a message
 //
-// A type has a function that appends its fields, and one that reads them:
+// A function names the fields of a message, in the order in which they are written, and serves both directions (Coder):
 //
-//	func appendSpan(b []byte, s *Span) []byte {
-//		b = wire.Bytes(b, 1, s.Start)
-//		return wire.Bytes(b, 3, s.End)
+//	func SpanFields(s *Span, c *wire.Coder) {
+//		c.Message("keys.Span", wire.Refuses)
+//		wire.Key(c, 1, &s.Start)
+//		wire.Key(c, 3, &s.End)
 //	}
 //
-//	func readSpan(r *wire.Reader, s *Span) {
-//		for m := r.Open("keys.Span"); r.Next(&m); {
-//			switch r.Field() {
-//			case 1:
-//				s.Start = r.Bytes()
-//			case 3:
-//				s.End = r.Bytes()
-//			default:
-//				r.Skip()
-//			}
-//		}
-//	}
-//
-// Open begins the message at the reader's position: the whole input, or a field that is a message. The loop never leaves early. Package
-// wiretest checks every message of a package by its two functions, and that none is missing.
+// Append writes a message by its function, and Decode reads one. Package wiretest checks every message of a package, and that none is missing. Some messages
+// still have a function for each direction, with Reader.
 package wire

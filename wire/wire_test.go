@@ -27,67 +27,28 @@ type all struct {
 	keep   Unknown
 }
 
-func appendAll(b []byte, a *all) []byte {
-	b = Uint(b, 1, a.u)
-	b = Int(b, 3, a.i)
-	b = Bool(b, 5, a.flag)
-	b = Fixed64(b, 7, a.fixed)
-	b = Bytes(b, 9, a.bytes)
-	b = String(b, 11, a.text)
-	b = ID(b, 13, a.id)
-	b = Timestamp(b, 15, a.at)
-	for _, v := range a.list {
-		b = Element(b, 17, v)
-	}
-	b = Packed(b, 19, a.packed)
-	b = Uint(b, 21, uint64(a.enum))
-	if a.in != nil {
-		var at int
-		b, at = Begin(b, 2001)
-		b = End(appendAll(b, a.in), at)
-	}
-	return a.keep.Append(b)
+func (a *all) fields(c *Coder) {
+	c.Message("wire.all", Skips)
+	Uint64(c, 1, &a.u)
+	Int64(c, 3, &a.i)
+	c.Bool(5, &a.flag)
+	c.Fixed64(7, &a.fixed)
+	c.Bytes(9, &a.bytes)
+	c.String(11, &a.text)
+	UUID(c, 13, &a.id)
+	c.Timestamp(15, &a.at)
+	Keys(c, 17, &a.list)
+	c.Packed(19, &a.packed)
+	Enum(c, 21, &a.enum, 3)
+	Opt(c, 2001, &a.in, (*all).fields)
+	c.Unknown(&a.keep)
 }
 
-func readAll(r *Reader, a *all) {
-	for m := r.Open("wire.all"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			a.u = r.Uint()
-		case 3:
-			a.i = r.Int()
-		case 5:
-			a.flag = r.Bool()
-		case 7:
-			a.fixed = r.Fixed64()
-		case 9:
-			a.bytes = r.Bytes()
-		case 11:
-			a.text = r.String()
-		case 13:
-			a.id = r.ID()
-		case 15:
-			a.at = r.Timestamp()
-		case 17:
-			*Grow(r, &a.list) = r.Bytes()
-		case 19:
-			a.packed = r.Packed()
-		case 21:
-			a.enum = r.Enum(3)
-		case 2001:
-			a.in = &all{}
-			readAll(r, a.in)
-		default:
-			r.Keep(&a.keep)
-		}
-	}
-}
+func appendAll(b []byte, a *all) []byte { return Append(b, a, (*all).fields) }
 
 func decodeAll(b []byte) (*all, error) {
-	r := Read(b)
 	a := &all{}
-	readAll(&r, a)
-	return a, r.Err()
+	return a, Decode(b, a, (*all).fields)
 }
 
 // TestLengths: messages of each length around the sizes of their length's varint are closed rightly, inside others.

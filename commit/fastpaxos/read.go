@@ -329,7 +329,7 @@ func (l *Looked) Append(b []byte) []byte {
 	if l.Resume != nil {
 		var at int
 		b, at = wire.Begin(b, 2)
-		b = wire.End(kv.AppendSpan(b, l.Resume), at)
+		b = wire.End(wire.Append(b, l.Resume, kv.SpanFields), at)
 	}
 	for _, k := range l.Behind {
 		b = wire.Element(b, 3, k)
@@ -378,7 +378,7 @@ func readLooked(r *wire.Reader, l *Looked) {
 			readRow(r, wire.Grow(r, &l.Rows))
 		case 2:
 			l.Resume = &keys.Span{}
-			kv.ReadSpan(r, l.Resume)
+			wire.In(r, l.Resume, kv.SpanFields)
 		case 3:
 			*wire.Grow(r, &l.Behind) = keys.Key(r.Bytes())
 		case 4:

@@ -199,9 +199,8 @@ func (c *Client) round(ctx context.Context, k keys.Key, o *Operation) (progress 
 func reply(b *kv.BatchResponse) (*Reply, error) {
 	if len(b.Responses) == 1 {
 		if p, ok := b.Responses[0].(*kv.ProtocolResponse); ok {
-			r, in := &Reply{}, wire.Read(p.Body)
-			readReply(&in, r)
-			return r, in.Err()
+			r := &Reply{}
+			return r, wire.Decode(p.Body, r, (*Reply).fields)
 		}
 	}
 	return nil, &kv.InternalError{Message: "register: a replica answered another question"}

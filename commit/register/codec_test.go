@@ -16,14 +16,14 @@ func TestMessages(t *testing.T) {
 		}
 	}
 	wiretest.Run(t, []wiretest.Message{
-		wiretest.Of("register.Ballot", wiretest.Refuses, appendBallot, readBallot, nil),
-		wiretest.Of("register.Version", wiretest.Refuses, appendVersion, readVersion, nil),
-		wiretest.Of("register.Decree", wiretest.Refuses, appendDecree, readDecree, decree),
-		wiretest.Of("register.Register", wiretest.Refuses, appendRegister, readRegister, register),
-		wiretest.Of("register.Entry", wiretest.Refuses, func(b []byte, e *Entry) []byte { return e.Append(b) }, readEntry, func(e *Entry) { register(&e.Register) }),
-		wiretest.Of("register.Request", wiretest.Skips, func(b []byte, q *Request) []byte { return q.Append(b) }, readRequest,
+		wiretest.Declared("register.Ballot", wiretest.Refuses, (*Ballot).fields, nil),
+		wiretest.Declared("register.Version", wiretest.Refuses, (*Version).fields, nil),
+		wiretest.Declared("register.Decree", wiretest.Refuses, (*Decree).fields, decree),
+		wiretest.Declared("register.Register", wiretest.Refuses, (*Register).fields, register),
+		wiretest.Declared("register.Entry", wiretest.Refuses, (*Entry).fields, func(e *Entry) { register(&e.Register) }),
+		wiretest.Declared("register.Request", wiretest.Skips, (*Request).fields,
 			func(q *Request) { q.Kind %= Resolve + 1; decree(&q.Decree) }),
-		wiretest.Of("register.Reply", wiretest.Skips, func(b []byte, p *Reply) []byte { return p.Append(b) }, readReply,
+		wiretest.Declared("register.Reply", wiretest.Skips, (*Reply).fields,
 			func(p *Reply) { register(&p.Register); decree(&p.Decree) }),
 	})
 }

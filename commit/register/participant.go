@@ -12,6 +12,7 @@ import (
 	"meridian/rangeserver"
 	"meridian/storage/engine"
 	"meridian/storage/mvcc"
+	"meridian/wire"
 )
 
 // acceptors are driven by package acceptor.
@@ -30,7 +31,7 @@ var acceptors = acceptor.Protocol[*Acceptor, Request, Reply, Entry]{
 	Decode: DecodeRequest,
 	Key:    func(q *Request) keys.Key { return q.Key },
 	Append: func(b []byte, r *Reply) []byte { return r.Append(b) },
-	Store:  func(d *rangeserver.Delta, e *Entry) { d.Put(e.Key, appendRegister(nil, &e.Register)) },
+	Store:  func(d *rangeserver.Delta, e *Entry) { d.Put(e.Key, wire.Append(nil, &e.Register, (*Register).fields)) },
 	Stored: func(entries iter.Seq2[[]byte, []byte]) (out []Entry, err error) {
 		for k, v := range entries {
 			e := Entry{Key: append(keys.Key(nil), k...)}

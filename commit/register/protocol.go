@@ -35,9 +35,8 @@ func fold(_ context.Context, f *rangeserver.Folding) error {
 	for i, r := range f.Reports {
 		for _, piece := range r.Pieces {
 			var e Entry
-			in := wire.Read(bytes.Clone(piece))
-			if readEntry(&in, &e); in.Err() != nil {
-				return fmt.Errorf("register: a report of replica %d: %w", r.From.Replica, in.Err())
+			if err := wire.Decode(bytes.Clone(piece), &e, (*Entry).fields); err != nil {
+				return fmt.Errorf("register: a report of replica %d: %w", r.From.Replica, err)
 			}
 			reports[i] = append(reports[i], e)
 		}
@@ -66,7 +65,7 @@ func rowsOf(e *Entry) (rows []replica.Row) {
 	}
 	side := replica.Row{Key: sideKey(e.Key)}
 	if len(e.Decrees) > 0 || !e.Newest.By.IsZero() {
-		side.Value = appendRegister(nil, &e.Register)
+		side.Value = wire.Append(nil, &e.Register, (*Register).fields)
 	}
 	return append(rows, side)
 }

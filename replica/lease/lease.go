@@ -144,48 +144,24 @@ type Support interface {
 	Changed() <-chan struct{}
 }
 
-// Append adds l's fields to b.
-func (l *Lease) Append(b []byte) []byte {
-	b = wire.Uint(b, 1, uint64(l.Kind))
-	b, at := wire.Begin(b, 3)
-	b = wire.End(l.Holder.Append(b), at)
-	b = wire.Timestamp(b, 5, l.Start)
-	b = wire.Timestamp(b, 7, l.Expiration)
-	b = wire.Timestamp(b, 9, l.ProposedAt)
-	b = wire.Uint(b, 11, l.Incarnation)
-	b = wire.Uint(b, 13, l.Sequence)
-	return wire.Int(b, 15, int64(l.Ahead))
+// Fields declares the message. A replica that does not understand all of a lease can't tell who may serve.
+func (l *Lease) Fields(c *wire.Coder) {
+	c.Message("lease.Lease", wire.Refuses)
+	wire.Enum(c, 1, &l.Kind, Supported)
+	wire.One(c, 3, &l.Holder, (*kv.ReplicaDescriptor).Fields)
+	c.Timestamp(5, &l.Start)
+	c.Timestamp(7, &l.Expiration)
+	c.Timestamp(9, &l.ProposedAt)
+	wire.Uint64(c, 11, &l.Incarnation)
+	wire.Uint64(c, 13, &l.Sequence)
+	wire.Int64(c, 15, &l.Ahead)
 }
 
-// Read reads what Append wrote. A replica that does not understand all of a lease can't tell who may serve.
-func Read(r *wire.Reader, l *Lease) {
-	for m := r.Open("lease.Lease"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			l.Kind = Kind(r.Enum(uint8(Supported)))
-		case 3:
-			kv.ReadReplica(r, &l.Holder)
-		case 5:
-			l.Start = r.Timestamp()
-		case 7:
-			l.Expiration = r.Timestamp()
-		case 9:
-			l.ProposedAt = r.Timestamp()
-		case 11:
-			l.Incarnation = r.Uint()
-		case 13:
-			l.Sequence = r.Uint()
-		case 15:
-			l.Ahead = time.Duration(r.Int())
-		default:
-			r.Refuse()
-		}
-	}
-}
+// Append adds l's fields to b.
+func (l *Lease) Append(b []byte) []byte { return wire.Append(b, l, (*Lease).Fields) }
 
 // Decode reads what Append wrote.
 func Decode(b []byte) (l Lease, err error) {
-	r := wire.Read(b)
-	Read(&r, &l)
-	return l, r.Err()
+	err = wire.Decode(b, &l, (*Lease).Fields)
+	return l, err
 }

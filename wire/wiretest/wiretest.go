@@ -39,6 +39,7 @@ type Message struct {
 	Even  Treatment
 	check func(*testing.T, *Message)
 	lines func() [][2]string
+	sum   func() (shape, bytes string)
 	// again writes what it reads, and gone says whether bytes mean something.
 	again func([]byte) string
 	gone  func([]byte) error
@@ -59,6 +60,7 @@ func Of[T any](name string, even Treatment, write func([]byte, *T) []byte, read 
 	return Message{Name: name, Even: even,
 		check: func(t *testing.T, m *Message) { check(t, m, write, decode, proper) },
 		lines: func() [][2]string { return lines(write, proper) },
+		sum:   func() (string, string) { return sum(write, decode, proper) },
 		again: func(b []byte) string {
 			v, err := decode(b)
 			if err != nil {
@@ -74,6 +76,13 @@ func Of[T any](name string, even Treatment, write func([]byte, *T) []byte, read 
 			}
 			return fmt.Errorf("read as %+v, %v", *v, err)
 		}}
+}
+
+// Declared describes a message by the one function that names its fields.
+func Declared[T any](name string, even Treatment, fields func(*T, *wire.Coder), proper func(*T)) Message {
+	return Of(name, even,
+		func(b []byte, v *T) []byte { return wire.Append(b, v, fields) },
+		func(r *wire.Reader, v *T) { wire.In(r, v, fields) }, proper)
 }
 
 // Run checks the messages, and that they are all that the package's own files open.
@@ -97,9 +106,12 @@ func Run(t *testing.T, messages []Message) {
 		t.Errorf("no file of the package opens a message %s", name)
 	}
 	t.Run("golden", func(t *testing.T) { record(t, messages) })
+	if !later {
+		t.Run("sums", func(t *testing.T) { compare(t, messages) })
+	}
 }
 
-// opened finds the messages that the files of the present folder open, by the calls of wire.Reader.Open.
+// opened finds the messages that the files of the present folder have, by the calls of wire.Coder.Message and wire.Reader.Open.
 func opened(t *testing.T) map[string]string {
 	files := token.NewFileSet()
 	paths, err := filepath.Glob("*.go")
@@ -120,11 +132,11 @@ func opened(t *testing.T) map[string]string {
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
-			if !ok || len(call.Args) != 1 {
+			if !ok {
 				return true
 			}
 			sel, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok || sel.Sel.Name != "Open" {
+			if !ok || !(sel.Sel.Name == "Open" && len(call.Args) == 1 || sel.Sel.Name == "Message" && len(call.Args) == 2) {
 				return true
 			}
 			at := files.Position(call.Pos()).String()

@@ -129,7 +129,7 @@ func readHandover(r *wire.Reader, h *handover) {
 func appendHeld(b []byte, l *held) []byte {
 	b = wire.Uint(wire.Bytes(b, 1, l.key), 3, uint64(l.strength))
 	b, at := wire.Begin(b, 5)
-	b = wire.End(l.txn.AppendFields(b), at)
+	b = wire.End(l.txn.Append(b), at)
 	return wire.Bool(b, 7, l.kept)
 }
 
@@ -141,7 +141,7 @@ func readHeld(r *wire.Reader, l *held) {
 		case 3:
 			l.strength = kv.LockStrength(r.Enum(uint8(kv.Exclusive)))
 		case 5:
-			kv.ReadTxnMeta(r, &l.txn)
+			wire.In(r, &l.txn, (*kv.TxnMeta).Fields)
 		case 7:
 			l.kept = r.Bool()
 		default:

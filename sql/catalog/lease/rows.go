@@ -138,7 +138,7 @@ func appendUsers(b []byte, u *users) []byte {
 	var at int
 	for i := range u.Txns {
 		b, at = wire.Begin(b, 1)
-		b = wire.End(u.Txns[i].AppendFields(b), at)
+		b = wire.End(u.Txns[i].Append(b), at)
 	}
 	return b
 }
@@ -147,7 +147,7 @@ func readUsers(r *wire.Reader, u *users) {
 	for m := r.Open("lease.Users"); r.Next(&m); {
 		switch r.Field() {
 		case 1:
-			kv.ReadTxnMeta(r, wire.Grow(r, &u.Txns))
+			wire.In(r, wire.Grow(r, &u.Txns), (*kv.TxnMeta).Fields)
 		default:
 			r.Skip()
 		}
