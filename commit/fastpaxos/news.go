@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"meridian/clock"
+	"meridian/commit/protocol"
 	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
@@ -46,7 +47,7 @@ const (
 	// lackingMost bounds the rows of a range that are known to lack something. If there are more, the range counts as one that has heard nothing.
 	lackingMost = 1 << 12
 	// StalenessMost is how old rows may be that the default level reads, unless a session wants less: the time since their client had its answer, without the way of the read.
-	StalenessMost = time.Second
+	StalenessMost = protocol.NearestAge
 	// newsItemSize is about how long an item is when it is sent, without its key.
 	newsItemSize = 48
 	// voteOld is how old a vote is when its row counts as one that may lack something. Ends of living gateways come a round trip after the option.

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"time"
 
 	"meridian/kv"
 	"meridian/version"
@@ -9,6 +10,10 @@ import (
 
 // Default is the protocol of ranges and tables that do not say another one. The system's own ranges have it.
 const Default = kv.Leader
+
+// NearestAge is how old the rows may be that the nearest replica reads (Traits.Nearest), unless a session wants less: the time since their client had its answer, without the
+// way of the read.
+const NearestAge = time.Second
 
 // Ability is whether a protocol can do something. The zero value is that it can; otherwise the text is the reason, or what takes its place, as a client
 // is told it.

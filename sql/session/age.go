@@ -3,7 +3,7 @@ package session
 import (
 	"time"
 
-	"meridian/commit/fastpaxos"
+	"meridian/commit/protocol"
 	"meridian/sql/session/parameter"
 )
 
@@ -18,7 +18,7 @@ type ages struct {
 }
 
 // tokenAge is how old a token is that asks for nothing more than every read gives: the bound of staleness, a round trip, and the differences of clocks.
-const tokenAge = 2*fastpaxos.StalenessMost + time.Second
+const tokenAge = 2*protocol.NearestAge + time.Second
 
 // agesSet are the ages after one of the settings has changed.
 func (s *Session) agesSet(name string) ages {
@@ -26,14 +26,14 @@ func (s *Session) agesSet(name string) ages {
 	if name == parameter.ReadAfter {
 		a.presentUntil = 0
 		if at := parameter.ParseToken(s.setting(name)); at != 0 && s.srv.Clock.Wall().UnixNano()-at < int64(tokenAge) {
-			a.presentUntil = s.srv.Host.Clock.Monotonic() + 2*fastpaxos.StalenessMost
+			a.presentUntil = s.srv.Host.Clock.Monotonic() + 2*protocol.NearestAge
 		}
 		return a
 	}
 	switch d := s.duration(name); {
 	case d == 0:
 		a.most = -1
-	case d >= fastpaxos.StalenessMost:
+	case d >= protocol.NearestAge:
 		a.most = 0
 	default:
 		a.most = d
