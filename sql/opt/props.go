@@ -10,228 +10,264 @@ import (
 // derive computes a group's logical properties from its first expression. Everything that refers to the memo's
 // operators by type is in this file, build.go, prune.go and search.go.
 func (o *optimizer) derive(g *group) {
-	var uses colSet // columns that scalars read
-	switch r := g.expr().(type) {
-	case *Scan:
-		g.cols = setOf(r.Cols)
-		for i, c := range r.Cols {
-			if c != 0 && r.Table.Columns[i].NotNull {
-				g.notNull.add(c)
-			}
-		}
-		g.rows = o.info(r.Table).rows
-		if r.Locking.Strength != 0 {
-			o.writes = true
-		}
-	case *VirtualScan:
-		g.cols = setOf(r.Cols)
-		for i, c := range r.Cols {
-			if c != 0 && r.Table.Columns[i].NotNull {
-				g.notNull.add(c)
-			}
-		}
-		g.rows = o.info(r.Table).rows
-	case *Values:
-		g.cols = setOf(r.Cols)
-		g.rows = float64(len(r.Rows))
-		for _, row := range r.Rows {
-			uses.addExprs(row)
-			g.volatile = g.volatile || anyVolatile(row)
-		}
-		for i, c := range r.Cols {
-			can := true
-			for _, row := range r.Rows {
-				k, ok := row[i].(*scalar.Const)
-				can = can && ok && !k.Value.IsNull()
-			}
-			if can {
-				g.notNull.add(c)
-			}
-		}
-	case *Select:
-		in := child(r.Input)
-		o.inherit(g, in)
-		uses.addExprs(r.Filter)
-		g.volatile = in.volatile || anyVolatile(r.Filter)
-		for _, e := range r.Filter {
-			rej := rejectedNulls(e)
-			g.notNull.addAll(&rej)
-		}
-		g.notNull = g.notNull.intersect(g.cols)
-		g.rows = o.selectRows(in, r.Filter)
-	case *Project:
-		in := child(r.Input)
-		g.outer, g.volatile, g.rows, g.endless = in.outer, in.volatile, in.rows, in.endless
-		g.cols = setOf(r.Pass)
-		g.notNull = in.notNull.intersect(g.cols)
-		for i := range r.Items {
-			it := &r.Items[i]
-			g.cols.add(it.Col)
-			uses.addExpr(it.Expr)
-			g.volatile = g.volatile || isVolatile(it.Expr)
-			if o.neverNull(it.Expr, &in.notNull) {
-				g.notNull.add(it.Col)
-			}
-		}
-	case *ProjectSet:
-		in := child(r.Input)
-		o.inherit(g, in)
-		g.rows = in.rows * setFunctionRows
-		g.volatile = true // calls happen once for each row
-		for i := range r.Funcs {
-			f := &r.Funcs[i]
-			uses.addExprs(f.Args)
-			for _, c := range f.Cols {
-				g.cols.add(c)
-			}
-			if f.Ordinality != 0 {
-				g.cols.add(f.Ordinality)
-			}
-		}
-		g.volatile = in.volatile
-		for i := range r.Funcs {
-			g.volatile = g.volatile || r.Funcs[i].Func.Volatility == scalar.Volatile || anyVolatile(r.Funcs[i].Args)
-		}
-	case *Join:
-		o.deriveJoin(g, r, &uses)
-	case *orderedGroup:
-		in := child(r.Input)
-		g.outer, g.volatile = in.outer, in.volatile
-		g.cols = setOf(r.Group)
-		g.notNull = in.notNull.intersect(g.cols)
-		for _, a := range r.Aggs {
-			g.cols.add(a.Col)
-			uses.addExpr(a.Agg)
-			g.volatile = g.volatile || isVolatile(a.Agg)
-			if a.Agg.Agg.Name == "count" {
-				g.notNull.add(a.Col)
-			}
-		}
-		g.rows = 1
-		if !r.Scalar {
-			g.rows = o.distinctRows(in, g.cols.intersect(in.cols))
-		}
-	case *orderedWindow:
-		in := child(r.Input)
-		o.inherit(g, in)
-		g.rows = in.rows
-		for i := range r.Items {
-			it := &r.Items[i]
-			g.cols.add(it.Col)
-			uses.addExprs(it.Args)
-			if it.Agg != nil {
-				uses.addExpr(it.Agg)
-			}
-			switch it.Func {
-			case "row_number", "rank", "dense_rank", "percent_rank", "cume_dist":
-				g.notNull.add(it.Col)
-			}
-		}
-	case *Distinct:
-		in := child(r.Input)
-		o.inherit(g, in)
-		g.rows = o.distinctRows(in, setOf(r.On))
-	case *SetOp:
-		l, rt := child(r.Left), child(r.Right)
-		g.cols = setOf(r.Out)
-		g.outer = l.outer.union(rt.outer)
-		g.volatile, g.endless = l.volatile || rt.volatile, l.endless || rt.endless
-		for i, c := range r.Out {
-			ln, rn := l.notNull.has(r.LeftCols[i]), rt.notNull.has(r.RightCols[i])
-			if ln && rn || ln && r.Kind == Except || r.Kind == Intersect && (ln || rn) {
-				g.notNull.add(c)
-			}
-		}
-		switch r.Kind {
-		case Union:
-			g.rows = l.rows + rt.rows
-			if !r.All {
-				g.rows *= 0.8
-			}
-		case Intersect:
-			g.rows = min(l.rows, rt.rows) * 0.5
-		case Except:
-			g.rows = l.rows * 0.5
-		}
-	case *orderedLimit:
-		in := child(r.Input)
-		o.inherit(g, in)
-		g.rows = in.rows
-		if n, ok := constInt(r.Offset); ok {
-			g.rows = max(g.rows-float64(n), 0)
-		}
-		if r.Count != nil {
-			if n, ok := constInt(r.Count); ok {
-				g.rows = min(g.rows, float64(n))
-			} else {
-				g.rows = min(g.rows, defaultLimit)
-			}
-		}
-		uses.addExpr(r.Count)
-		uses.addExpr(r.Offset)
-	case *lockRows:
-		in := r.plain
-		o.inherit(g, in)
-		g.rows = in.rows
-		g.volatile = true // the rows that are read are locked
-		o.writes = true
-		for i := range r.steps {
-			uses.addExprs(r.steps[i].Filter)
-			for _, it := range r.steps[i].Items {
-				uses.addExpr(it.Expr)
-			}
-		}
-	case *orderedWith:
-		main, b := child(r.Main), child(r.Binding)
-		o.inherit(g, main)
-		g.rows = main.rows
-		g.outer.addAll(&b.outer)
-		g.volatile = main.volatile || b.volatile
-		if r.Recursive != nil {
-			g.outer.addAll(&child(r.Recursive).outer)
-			g.volatile = g.volatile || child(r.Recursive).volatile
-		}
-	case *WithScan:
-		g.cols = setOf(r.Cols)
-		g.rows = defaultRows
-		if c := o.ctes[r.ID]; c != nil {
-			g.rows, g.endless = c.rows, c.recursive
-		}
-	case *mutation:
-		g.outer = r.input.outer
-		g.volatile = true
-		g.rows = r.input.rows
-		for _, it := range returning(r.stmt) {
-			g.cols.add(it.Col)
-			uses.addExpr(it.Expr)
-		}
-		uses = uses.minus(r.produced())
-		if ins, ok := r.stmt.(*Insert); ok && ins.Conflict != nil {
-			var c colSet
-			for _, s := range ins.Conflict.Set {
-				c.addExpr(s.Expr)
-			}
-			for _, s := range ins.Conflict.Generated {
-				c.addExpr(s.Expr)
-			}
-			c.addExprs(ins.Conflict.Where)
-			c = c.minus(r.produced())
-			uses.addAll(&c)
-		}
+	uses := new(colSet)
+	if r, ok := g.expr().(interface {
+		// derive sets the properties of a group with the operator, and adds the columns that its scalars read.
+		derive(o *optimizer, g *group, uses *colSet)
+	}); ok {
+		r.derive(o, g, uses)
 	}
 	for i, in := range inputs(g.expr()) {
 		if i == 0 || in == nil {
 			continue
 		}
-		uses = uses.minus(in.cols)
+		*uses = uses.minus(in.cols)
 	}
 	if in := firstInput(g.expr()); in != nil {
-		uses = uses.minus(in.cols)
+		*uses = uses.minus(in.cols)
 	}
-	g.outer.addAll(&uses)
+	g.outer.addAll(uses)
 	g.rows = max(g.rows, 0)
 	if g.rows > 1e15 || math.IsNaN(g.rows) {
 		g.rows = 1e15
+	}
+}
+
+func (r *Scan) derive(o *optimizer, g *group, _ *colSet) {
+	g.cols = setOf(r.Cols)
+	for i, c := range r.Cols {
+		if c != 0 && r.Table.Columns[i].NotNull {
+			g.notNull.add(c)
+		}
+	}
+	g.rows = o.info(r.Table).rows
+	if r.Locking.Strength != 0 {
+		o.writes = true
+	}
+}
+
+func (r *VirtualScan) derive(o *optimizer, g *group, _ *colSet) {
+	g.cols = setOf(r.Cols)
+	for i, c := range r.Cols {
+		if c != 0 && r.Table.Columns[i].NotNull {
+			g.notNull.add(c)
+		}
+	}
+	g.rows = o.info(r.Table).rows
+}
+
+func (r *Values) derive(_ *optimizer, g *group, uses *colSet) {
+	g.cols = setOf(r.Cols)
+	g.rows = float64(len(r.Rows))
+	for _, row := range r.Rows {
+		uses.addExprs(row)
+		g.volatile = g.volatile || anyVolatile(row)
+	}
+	for i, c := range r.Cols {
+		can := true
+		for _, row := range r.Rows {
+			k, ok := row[i].(*scalar.Const)
+			can = can && ok && !k.Value.IsNull()
+		}
+		if can {
+			g.notNull.add(c)
+		}
+	}
+}
+
+func (r *Select) derive(o *optimizer, g *group, uses *colSet) {
+	in := child(r.Input)
+	o.inherit(g, in)
+	uses.addExprs(r.Filter)
+	g.volatile = in.volatile || anyVolatile(r.Filter)
+	for _, e := range r.Filter {
+		rej := rejectedNulls(e)
+		g.notNull.addAll(&rej)
+	}
+	g.notNull = g.notNull.intersect(g.cols)
+	g.rows = o.selectRows(in, r.Filter)
+}
+
+func (r *Project) derive(o *optimizer, g *group, uses *colSet) {
+	in := child(r.Input)
+	g.outer, g.volatile, g.rows, g.endless = in.outer, in.volatile, in.rows, in.endless
+	g.cols = setOf(r.Pass)
+	g.notNull = in.notNull.intersect(g.cols)
+	for i := range r.Items {
+		it := &r.Items[i]
+		g.cols.add(it.Col)
+		uses.addExpr(it.Expr)
+		g.volatile = g.volatile || isVolatile(it.Expr)
+		if o.neverNull(it.Expr, &in.notNull) {
+			g.notNull.add(it.Col)
+		}
+	}
+}
+
+func (r *ProjectSet) derive(o *optimizer, g *group, uses *colSet) {
+	in := child(r.Input)
+	o.inherit(g, in)
+	g.rows = in.rows * setFunctionRows
+	g.volatile = true // calls happen once for each row
+	for i := range r.Funcs {
+		f := &r.Funcs[i]
+		uses.addExprs(f.Args)
+		for _, c := range f.Cols {
+			g.cols.add(c)
+		}
+		if f.Ordinality != 0 {
+			g.cols.add(f.Ordinality)
+		}
+	}
+	g.volatile = in.volatile
+	for i := range r.Funcs {
+		g.volatile = g.volatile || r.Funcs[i].Func.Volatility == scalar.Volatile || anyVolatile(r.Funcs[i].Args)
+	}
+}
+
+func (r *Join) derive(o *optimizer, g *group, uses *colSet) {
+	o.deriveJoin(g, r, uses)
+}
+
+func (r *orderedGroup) derive(o *optimizer, g *group, uses *colSet) {
+	in := child(r.Input)
+	g.outer, g.volatile = in.outer, in.volatile
+	g.cols = setOf(r.Group)
+	g.notNull = in.notNull.intersect(g.cols)
+	for _, a := range r.Aggs {
+		g.cols.add(a.Col)
+		uses.addExpr(a.Agg)
+		g.volatile = g.volatile || isVolatile(a.Agg)
+		if a.Agg.Agg.Name == "count" {
+			g.notNull.add(a.Col)
+		}
+	}
+	g.rows = 1
+	if !r.Scalar {
+		g.rows = o.distinctRows(in, g.cols.intersect(in.cols))
+	}
+}
+
+func (r *orderedWindow) derive(o *optimizer, g *group, uses *colSet) {
+	in := child(r.Input)
+	o.inherit(g, in)
+	g.rows = in.rows
+	for i := range r.Items {
+		it := &r.Items[i]
+		g.cols.add(it.Col)
+		uses.addExprs(it.Args)
+		if it.Agg != nil {
+			uses.addExpr(it.Agg)
+		}
+		switch it.Func {
+		case "row_number", "rank", "dense_rank", "percent_rank", "cume_dist":
+			g.notNull.add(it.Col)
+		}
+	}
+}
+
+func (r *Distinct) derive(o *optimizer, g *group, _ *colSet) {
+	in := child(r.Input)
+	o.inherit(g, in)
+	g.rows = o.distinctRows(in, setOf(r.On))
+}
+
+func (r *SetOp) derive(_ *optimizer, g *group, _ *colSet) {
+	l, rt := child(r.Left), child(r.Right)
+	g.cols = setOf(r.Out)
+	g.outer = l.outer.union(rt.outer)
+	g.volatile, g.endless = l.volatile || rt.volatile, l.endless || rt.endless
+	for i, c := range r.Out {
+		ln, rn := l.notNull.has(r.LeftCols[i]), rt.notNull.has(r.RightCols[i])
+		if ln && rn || ln && r.Kind == Except || r.Kind == Intersect && (ln || rn) {
+			g.notNull.add(c)
+		}
+	}
+	switch r.Kind {
+	case Union:
+		g.rows = l.rows + rt.rows
+		if !r.All {
+			g.rows *= 0.8
+		}
+	case Intersect:
+		g.rows = min(l.rows, rt.rows) * 0.5
+	case Except:
+		g.rows = l.rows * 0.5
+	}
+}
+
+func (r *orderedLimit) derive(o *optimizer, g *group, uses *colSet) {
+	in := child(r.Input)
+	o.inherit(g, in)
+	g.rows = in.rows
+	if n, ok := constInt(r.Offset); ok {
+		g.rows = max(g.rows-float64(n), 0)
+	}
+	if r.Count != nil {
+		if n, ok := constInt(r.Count); ok {
+			g.rows = min(g.rows, float64(n))
+		} else {
+			g.rows = min(g.rows, defaultLimit)
+		}
+	}
+	uses.addExpr(r.Count)
+	uses.addExpr(r.Offset)
+}
+
+func (r *lockRows) derive(o *optimizer, g *group, uses *colSet) {
+	in := r.plain
+	o.inherit(g, in)
+	g.rows = in.rows
+	g.volatile = true // the rows that are read are locked
+	o.writes = true
+	for i := range r.steps {
+		uses.addExprs(r.steps[i].Filter)
+		for _, it := range r.steps[i].Items {
+			uses.addExpr(it.Expr)
+		}
+	}
+}
+
+func (r *orderedWith) derive(o *optimizer, g *group, _ *colSet) {
+	main, b := child(r.Main), child(r.Binding)
+	o.inherit(g, main)
+	g.rows = main.rows
+	g.outer.addAll(&b.outer)
+	g.volatile = main.volatile || b.volatile
+	if r.Recursive != nil {
+		g.outer.addAll(&child(r.Recursive).outer)
+		g.volatile = g.volatile || child(r.Recursive).volatile
+	}
+}
+
+func (r *WithScan) derive(o *optimizer, g *group, _ *colSet) {
+	g.cols = setOf(r.Cols)
+	g.rows = defaultRows
+	if c := o.ctes[r.ID]; c != nil {
+		g.rows, g.endless = c.rows, c.recursive
+	}
+}
+
+func (r *mutation) derive(_ *optimizer, g *group, uses *colSet) {
+	g.outer = r.input.outer
+	g.volatile = true
+	g.rows = r.input.rows
+	for _, it := range returning(r.stmt) {
+		g.cols.add(it.Col)
+		uses.addExpr(it.Expr)
+	}
+	*uses = uses.minus(r.produced())
+	if ins, ok := r.stmt.(*Insert); ok && ins.Conflict != nil {
+		var c colSet
+		for _, s := range ins.Conflict.Set {
+			c.addExpr(s.Expr)
+		}
+		for _, s := range ins.Conflict.Generated {
+			c.addExpr(s.Expr)
+		}
+		c.addExprs(ins.Conflict.Where)
+		c = c.minus(r.produced())
+		uses.addAll(&c)
 	}
 }
 
