@@ -8,7 +8,7 @@ import (
 	"meridian/sql/scalar"
 )
 
-// What EXPLAIN shows of each operator.
+// Each operator has a method here that tells EXPLAIN its name, attributes and inputs.
 
 // description is a node's name, attributes and inputs.
 type description struct {
