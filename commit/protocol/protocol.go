@@ -27,7 +27,7 @@ type Traits struct {
 	// Leased says that the replica with the lease orders a range's requests, and that rows are in the range's log. Ranges of the other protocols have
 	// generations (replica): each replica answers by what it has promised.
 	Leased bool
-	// Optional says that stores take a range's protocol away again if no configuration asks for it. That of a test was given by hand, and stays.
+	// Optional says that stores take a range's protocol away again if no configuration asks for it. A test's protocol was given by hand, and stays.
 	Optional bool
 	// Planned says that the protocol has a name and nothing else yet.
 	Planned bool
@@ -85,22 +85,22 @@ type Reads struct {
 }
 
 // Of is the traits of a protocol. A number that this binary does not know has those of a protocol that can do next to nothing.
-func Of(p kv.Protocol) *Traits {
+func Of(p kv.Protocol) Traits {
 	switch p {
 	case kv.Leader:
-		return &leader
+		return leader
 	case kv.FastPaxos:
-		return &fastPaxos
+		return fastPaxos
 	case kv.Epoch:
-		return &epoch
+		return epoch
 	}
-	return &unknown
+	return unknown
 }
 
 // Changing is the traits of a table whose protocol is being changed to p: what the protocols of all its ranges have.
-func Changing(p kv.Protocol) *Traits {
+func Changing(p kv.Protocol) Traits {
 	if p == Default {
-		return &fastPaxos // the only other one
+		return fastPaxos // the only other one
 	}
 	return Of(p)
 }
@@ -137,4 +137,14 @@ func About(setting string) string {
 }
 
 // Leased is the trait of a protocol.
-func Leased(p kv.Protocol) bool { return Of(p).Leased }
+func Leased(p kv.Protocol) bool { // of each request: without a copy of the traits
+	switch p {
+	case kv.Leader:
+		return leader.Leased
+	case kv.FastPaxos:
+		return fastPaxos.Leased
+	case kv.Epoch:
+		return epoch.Leased
+	}
+	return unknown.Leased
+}

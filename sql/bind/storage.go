@@ -267,7 +267,7 @@ func (b *builder) mayName(ct *CreateTable, as bool) {
 	case ct.Temporary:
 		raise(sqlstate.New(sqlstate.FeatureNotSupported, "a temporary table can't have the commit protocol \"%s\"", ct.Protocol).
 			WithHint("Its rows are in the memory of the session. Leave out %s.", catalog.ProtocolOption))
-	case as:
+	case as && !ct.Protocol.Traits().Loads.Can():
 		raise(sqlstate.New(sqlstate.FeatureNotSupported, "CREATE TABLE AS can't fill a table with the commit protocol \"%s\"", ct.Protocol).
 			WithHint("Leave out %[1]s, and give the table the protocol by ALTER TABLE ... SET (%[1]s = '%[2]s') afterwards.", catalog.ProtocolOption, ct.Protocol))
 	}

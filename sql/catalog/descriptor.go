@@ -288,7 +288,7 @@ type Relocation struct {
 }
 
 // Traits are what the commit protocols of all of the table's ranges have. While the protocol is being changed there are two.
-func (t *Table) Traits() *protocol.Traits {
+func (t *Table) Traits() protocol.Traits {
 	if t.Reprotocol {
 		return t.Protocol.changing()
 	}

@@ -108,10 +108,10 @@ func ParseCommitProtocol(name string) (CommitProtocol, error) {
 func (p CommitProtocol) Default() bool { return kv.Protocol(p) == protocol.Default }
 
 // Traits are those of the protocol.
-func (p CommitProtocol) Traits() *protocol.Traits { return protocol.Of(kv.Protocol(p)) }
+func (p CommitProtocol) Traits() protocol.Traits { return protocol.Of(kv.Protocol(p)) }
 
 // changing is what a table has while it gets the protocol.
-func (p CommitProtocol) changing() *protocol.Traits { return protocol.Changing(kv.Protocol(p)) }
+func (p CommitProtocol) changing() protocol.Traits { return protocol.Changing(kv.Protocol(p)) }
 
 // MarshalText implements encoding.TextMarshaler.
 func (p CommitProtocol) MarshalText() ([]byte, error) {

@@ -42,7 +42,7 @@ func (d *description) filter(key string, es []scalar.Expr) { d.add(key, d.x.conj
 
 // reads tells where a table's rows are read.
 func (d *description) reads(t *catalog.Table, byKey bool) {
-	where := &t.Protocol.Traits().Reads
+	where := t.Protocol.Traits().Reads
 	switch {
 	case d.x.opts.Snapshot:
 		d.add("read at", where.Snapshot)

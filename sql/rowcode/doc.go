@@ -23,7 +23,7 @@
 //
 // The primary index of a table that is interleaved in others is among their rows (interleave.go, rowcode.R4; docs/decisions/0015-interleaved-tables.md):
 //
-//	/root/index/col1 04 /table/index/col2...
+//	/ancestor/index/col1 04 /table/index/col2...
 //
 // # Values
 //

@@ -48,7 +48,7 @@ func (s *Session) underProtocol(q *bind.Query) error {
 }
 
 // excludes refuses what the commit protocol of one of a query's tables excludes.
-func (s *Session) excludes(q *bind.Query, t *catalog.Table, p *protocol.Traits) error {
+func (s *Session) excludes(q *bind.Query, t *catalog.Table, p protocol.Traits) error {
 	table := func() string { return fmt.Sprintf("table \"%s\", whose commit protocol is %s", t.Name, t.Protocol) }
 	switch {
 	case q.Locking != "" && !p.Locks.Can():
