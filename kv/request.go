@@ -756,6 +756,15 @@ type BatchResponse struct {
 	Followed *Followed
 }
 
+// Sole is the response of a batch of one request; ok is false if it is of another kind.
+func Sole[T Response](r *BatchResponse) (x T, ok bool) {
+	if r == nil || len(r.Responses) != 1 {
+		return x, false
+	}
+	x, ok = r.Responses[0].(T)
+	return x, ok
+}
+
 // Followed are rows that came with the entries that lead to them, read as the batch's own keys were: by its transaction, at its timestamp.
 type Followed struct {
 	Rows []KeyValue

@@ -14,6 +14,7 @@ import (
 	"meridian/clock"
 	cluster_ "meridian/cluster"
 	"meridian/commit/leader"
+	"meridian/commit/leader/gateway"
 	"meridian/commit/leader/tscache"
 	"meridian/host"
 	"meridian/keys"
@@ -92,7 +93,7 @@ func (s *stack) start(bootstrap bool) {
 	s.members = cluster_.New(cluster_.Options{Host: s.host, Clock: s.clock, Transport: s.net, Join: []string{"n1:1000", "n2:1000", "n3:1000"}},
 		cluster_.Entry{Node: s.id, Store: kv.StoreID(s.id), Addr: fmt.Sprintf("n%d:1000", s.id), Locality: s.locality})
 	s.router = route.New(route.Options{Host: s.host, Clock: s.clock, NodeID: me, Local: s, Remote: s.net, Members: s.members})
-	s.db = txn.NewDB(txn.Options{Sender: s.router, Clock: s.clock, Host: s.host, NodeID: me})
+	s.db = txn.NewDB(txn.Options{Records: gateway.Protocol{}, Sender: s.router, Clock: s.clock, Host: s.host, NodeID: me})
 	s.net.Handle(route.Method, route.Serve(route.Options{Local: s, Clock: s.clock}))
 	l, err := s.host.Network.Listen(fmt.Sprintf("n%d:1000", s.id))
 	check(t, err)

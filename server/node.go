@@ -17,6 +17,7 @@ import (
 	"meridian/cluster"
 	"meridian/commit"
 	"meridian/commit/leader"
+	"meridian/commit/leader/gateway"
 	"meridian/commit/leader/tscache"
 	"meridian/fence"
 	"meridian/host"
@@ -183,7 +184,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 		Starts: n.fence, Follow: rowcode.Follow, Probes: n.o.Probes}
 	n.router = route.New(ways)
 	n.makeProtocols()
-	n.db = txn.NewDB(txn.Options{Sender: n.router, Protocols: n.protocols.gateways, Clock: n.clock, Host: n.host, NodeID: n.NodeID, Support: n.support,
+	n.db = txn.NewDB(txn.Options{Records: gateway.Protocol{}, Sender: n.router, Protocols: n.protocols.gateways, Clock: n.clock, Host: n.host, NodeID: n.NodeID, Support: n.support,
 		BufferBytes: n.o.TxnBufferBytes, TwoPhases: n.o.TwoPhases, Probes: n.o.Probes})
 	n.upgrade = upgrade.NewNode(upgrade.Options{DB: n.db, Host: n.host, NodeID: n.NodeID, Handle: n.version, Store: n.engine, OnRefused: n.refused})
 	n.transport.Handle(route.Method, n.router.Serve())

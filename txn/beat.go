@@ -3,11 +3,13 @@ package txn
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"meridian/commit"
+	"meridian/commit/protocol"
 	"meridian/kv"
 )
 
@@ -44,6 +46,27 @@ type beat struct {
 func (t *Txn) Locks() bool { return t.beat.want }
 
 func (b *beat) record() bool { return b.made.Load() }
+
+// unlock forgets locks that a batch was to take if a range has refused it because it has another protocol, and only that range could have taken them: then nothing was done, and ranges of
+// another protocol have no locks. Such a transaction may still be decided without a record (txn.MP5).
+func (t *Txn) unlock(b *kv.Batch, err error) {
+	var other *kv.ProtocolError
+	if !errors.As(err, &other) || other.Desc == nil || protocol.Leased(other.Protocol) || !t.core.HoldsLocks() || t.core.Sent() || t.beat.record() || t.beat.busy.Load() {
+		return
+	}
+	s := other.Desc.Span()
+	for _, l := range t.core.Locks().All() {
+		if !s.ContainsSpan(l) || !slices.ContainsFunc(b.Requests, func(r kv.Request) bool { return r.Span().ContainsSpan(l) }) {
+			return
+		}
+	}
+	t.db.beats.remove(&t.beat)
+	if t.beat.record() {
+		return // made meanwhile
+	}
+	t.beat.want = false
+	t.core.ForgetLocks()
+}
 
 // reset prepares for another identity. A late answer to an old heartbeat may still set aborted: it then costs a
 // needless retry.
@@ -184,7 +207,7 @@ func (bs *beats) beat(ctx context.Context, b *beat) {
 	})
 	var aborted *kv.TxnAbortedError
 	if !errors.As(err, &aborted) {
-		h, ok := first[*kv.HeartbeatTxnResponse](r)
+		h, ok := kv.Sole[*kv.HeartbeatTxnResponse](r)
 		if err != nil || !ok || h.Txn.Status != kv.Aborted {
 			return
 		}

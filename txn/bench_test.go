@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"meridian/commit/leader/gateway"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/txn"
@@ -27,7 +28,7 @@ func newInstant(b *testing.B) *txn.DB {
 		get:    &kv.BatchResponse{Responses: []kv.Response{&kv.GetResponse{Value: []byte("v")}}},
 		commit: &kv.BatchResponse{Responses: []kv.Response{&kv.EmptyResponse{}, &kv.EndTxnResponse{OnePhase: true}}},
 	}
-	return txn.NewDB(txn.Options{Sender: s, Clock: w.db.Clock(), Host: w.h, NodeID: func() kv.NodeID { return 1 }})
+	return txn.NewDB(txn.Options{Records: gateway.Protocol{}, Sender: s, Clock: w.db.Clock(), Host: w.h, NodeID: func() kv.NodeID { return 1 }})
 }
 
 // BenchmarkPointRead is what the gateway adds to an autocommit read by key.

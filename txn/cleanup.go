@@ -110,7 +110,7 @@ func (db *DB) clean(ctx context.Context, k *transaction.Cleanup) {
 		// txn.ST1: recovery asks for the writes until the record says COMMITTED. A request that meets a remaining intent learns the outcome
 		// from the record.
 		r, err := db.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.RecoverTxnRequest{Txn: meta, ImplicitlyCommits: true}}})
-		if rec, ok := first[*kv.RecoverTxnResponse](r); err != nil || !ok || rec.Txn.Status == kv.Staging {
+		if rec, ok := kv.Sole[*kv.RecoverTxnResponse](r); err != nil || !ok || rec.Txn.Status == kv.Staging {
 			db.o.Probes.Reached("txn: explicit commit failed")
 			return
 		}
@@ -120,7 +120,7 @@ func (db *DB) clean(ctx context.Context, k *transaction.Cleanup) {
 			Header:   kv.Header{Txn: &txn},
 			Requests: []kv.Request{&kv.EndTxnRequest{Anchor: meta.Anchor, LockSpans: k.All()}},
 		})
-		switch end, ok := first[*kv.EndTxnResponse](r); {
+		switch end, ok := kv.Sole[*kv.EndTxnResponse](r); {
 		case err != nil:
 			// If another transaction aborted it, its locks can be released nevertheless; the record has to stay, so that it refuses a late
 			// write of this gateway. Otherwise its state is not known, and transactions that it blocks recover it.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"math"
-	"time"
 
 	"meridian/admission"
 	"meridian/clock"
@@ -34,8 +32,7 @@ func (t *Txn) CommitWithTrigger(ctx context.Context, trigger *kv.CommitTrigger) 
 //	commitReads  a transaction without writes: what it has read holds, and nothing else happens
 //	divide       writes are divided by the protocols of their ranges, and reads of other protocols hold
 //	decide       a protocol that has all writes commits them by itself
-//	start        one phase, or a record
-//	drive        batch after batch, until all has been acknowledged
+//	Commit       the Keeper's: one phase, or a record; batch after batch, until all has been acknowledged
 //	publish      the outcome is told, and waited for
 func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 	if err := t.ready(ctx); err != nil {
@@ -55,8 +52,8 @@ func (t *Txn) commit(ctx context.Context, trigger *kv.CommitTrigger) error {
 	if err := t.noteElsewhere(); err != nil {
 		return err
 	}
-	one := t.start()
-	if err := t.drive(ctx, &one); err != nil {
+	one, err := t.keeper.Commit(ctx)
+	if err != nil {
 		return err
 	}
 	return t.publish(ctx, one)
@@ -84,12 +81,8 @@ func (t *Txn) commitReads(ctx context.Context) error {
 	if err := t.holdElsewhere(ctx); err != nil {
 		return err
 	}
-	if t.leader.HasHeld() {
-		b := t.leader.CheckHeld(db.o.Clock.Now())
-		_, err := db.o.Sender.Send(ctx, b)
-		if err = t.leader.HeldChecked(b, err); err != nil {
-			return err
-		}
+	if err := t.keeper.CheckHeld(ctx); err != nil {
+		return err
 	}
 	if err := t.holdPast(ctx); err != nil {
 		return err
@@ -123,91 +116,10 @@ func (t *Txn) divide(ctx context.Context) error {
 	return nil
 }
 
-// start begins the commit. It reports whether that may be in one phase.
-func (t *Txn) start() (one bool) {
-	db := t.db
-	if db.o.Ranges != nil && t.core.MayCommitInOnePhase() && db.o.Ranges.OneRange(t.core.WriteBounds()) {
-		// A record at the present anchor would be left behind. No heartbeat makes one from here on.
-		db.beats.remove(&t.beat)
-		one = !t.beat.record()
-	}
-	var now clock.Timestamp
-	if t.leader.HasHeld() {
-		now = db.o.Clock.Now()
-		t.leader.HeldInRange(one && db.o.Ranges.OneRange(t.leader.HeldBounds(t.core.WriteBounds())))
-	}
-	if db.o.Ranges != nil && t.core.MayCommitInOnePhase() && len(t.flights) == 0 && !t.elsewhere() && (t.leader.Ahead() || t.aged() || t.External()) {
-		if first, last, ok := t.leader.ReadBounds(t.core.WriteBounds()); ok {
-			t.leader.Carry(db.o.Ranges.OneRange(first, last))
-		}
-	}
-	t.leader.StartCommit(one, len(t.flights) > 0, t.elsewhere(), now)
-	t.beat.want = !one
-	return one
-}
-
-// drive sends the commit's batches until all writes have been acknowledged. A range that has got another protocol meanwhile takes the commit out of its one phase.
-func (t *Txn) drive(ctx context.Context, one *bool) error {
-	for {
-		if err := t.align(ctx); err != nil {
-			return t.concluded(ctx, err) // txn.TX17
-		}
-		if t.deadline != nil || t.holder != nil {
-			// A long commit outlives the lease's term, which is renewed meanwhile.
-			t.core.SetDeadline(t.boundElsewhere(t.latest(ctx)))
-		}
-		b, err := t.leader.CommitNext()
-		if err != nil || b == nil {
-			return err
-		}
-		ended, err := t.step(ctx, b, one)
-		if ended || err != nil {
-			return err
-		}
-	}
-}
-
-// step sends one of the commit's batches, along with the writes of other protocols.
-func (t *Txn) step(ctx context.Context, b *kv.Batch, one *bool) (ended bool, err error) {
-	switch b.Requests[0].(type) {
-	case *kv.RefreshRequest, *kv.RefreshRangeRequest:
-		t.db.metrics.Refreshes.Add(1)
-	}
-	b.Trace, b.LockTimeout = t.trace, t.o.LockTimeout
-	t.beat.want = t.beat.want || t.core.Sent()
-	t.heartbeat()
-	wait, again, err := t.beginElsewhere(ctx, b)
-	if err != nil {
-		return false, t.undecided(err)
-	}
-	if again {
-		return false, nil
-	}
-	r, err := t.dispatch(ctx, b)
-	if r != nil && t.trace {
-		t.note(r.Served)
-	}
-	var others error
-	if wait != nil {
-		others = wait()
-	}
-	if t.handOver(err) {
-		*one = false
-		return false, t.undecided(t.handedOver(b, err))
-	}
-	if err = t.leader.CommitAnswered(r, err, t.failedAt(err)); err != nil {
-		return true, t.concluded(ctx, err) // txn.TX17
-	}
-	if others != nil {
-		return false, t.undecided(t.refusedElsewhere(others))
-	}
-	return false, nil
-}
-
 // publish tells the outcome of a transaction that has committed, and waits until its timestamp is past everywhere.
 func (t *Txn) publish(ctx context.Context, one bool) error {
 	db := t.db
-	if landed := t.recall(); landed != nil {
+	if landed := t.keeper.Recall(); landed != nil {
 		landed(ctx) // others have found all of them, and made the commit explicit (txn.PW5)
 	}
 	at, later, _ := t.core.Committed()
@@ -229,15 +141,6 @@ func (t *Txn) publish(ctx context.Context, one bool) error {
 		t.onCommit(at)
 	}
 	return t.commitWait(ctx, at.Forward(t.core.Txn().ReadTimestamp))
-}
-
-// carryAfter is the age at which a transaction's commit carries its refresh: others are likely to have read by then what it writes, or the range to have closed
-// it. A transaction that waits for no other region and no lock is younger.
-const carryAfter = 20 * time.Millisecond
-
-// aged reports whether the commit is likely to have to move because the transaction has taken long.
-func (t *Txn) aged() bool {
-	return t.db.o.Clock.Now().Wall-t.core.Txn().MinTimestamp.Wall > int64(carryAfter)
 }
 
 // commitWait (txn.TX8, txn.TX12) returns when the gateway's clock has passed the timestamps at which the transaction has written or read: from then
@@ -270,28 +173,6 @@ func (t *Txn) answerable() error {
 		return err
 	}
 	return &kv.AmbiguousError{Reason: "it has committed, and others may not see it yet: " + err.Error()}
-}
-
-// align prepares the in-flight writes for the commit's next batch: each either stays in flight along with it (txn.PW3), or has been
-// acknowledged before.
-func (t *Txn) align(ctx context.Context) error {
-	// The buffer bounds the writes that are launched here.
-	if err := t.launchAll(ctx, t.leader.TakeCommitWrites(), math.MaxInt); err != nil {
-		return err
-	}
-	if t.leader.Overlaps() {
-		return t.beside(ctx)
-	}
-	if err := t.settleAll(ctx); err != nil {
-		return err
-	}
-	if again, err := t.landElsewhere(ctx); err != nil {
-		return err
-	} else if again {
-		return t.align(ctx)
-	}
-	t.leader.Landed()
-	return nil
 }
 
 // undecided notes a commit that ends with an error, after which its outcome may be unknown.
@@ -349,7 +230,7 @@ func (t *Txn) Rollback(ctx context.Context) error {
 	later := t.core.Rollback(t.beat.record())
 	t.finish(rolledBack)
 	t.dropLoads(false)
-	t.db.cleanupAfter(t.recall(), later)
+	t.db.cleanupAfter(t.keeper.Recall(), later)
 	t.db.metrics.Rollbacks.Add(1)
 	return nil
 }
@@ -367,7 +248,7 @@ func (t *Txn) Restart(ctx context.Context) error {
 		t.fail(*cause)
 	}
 	t.dropLoads(false)
-	landed := t.recall()
+	landed := t.keeper.Recall()
 	t.core.Lives(t.db.incarnation())
 	abandoned, fresh := t.core.Restart(t.db.newID(), t.db.o.Clock.Read(), t.beat.record())
 	t.restarted(fresh)

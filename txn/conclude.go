@@ -5,6 +5,7 @@ import (
 
 	"meridian/commit"
 	"meridian/commit/transaction"
+	"meridian/keys"
 	"meridian/kv"
 )
 
@@ -23,9 +24,9 @@ const concludeTries = 4
 
 // concluded finds out what has become of a commit that ended with an error. The result is nil if it has committed, an error after which the transaction can be restarted if it certainly has
 // not and never will, and the error itself otherwise.
-func (t *Txn) concluded(ctx context.Context, err error) error {
+func (t *Txn) concluded(ctx context.Context, anchor keys.Key, err error) error {
 	db, meta := t.db, t.core.Txn().TxnMeta
-	if meta.Anchor = t.leader.CommitAnchor(); !isAmbiguous(err) || ctx.Err() != nil || t.elsewhere() || meta.Anchor == nil {
+	if meta.Anchor = anchor; !isAmbiguous(err) || ctx.Err() != nil || t.elsewhere() || meta.Anchor == nil {
 		return t.undecided(err)
 	}
 	for range concludeTries {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"meridian/commit"
+	"meridian/commit/leader/gateway"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/probe"
@@ -83,7 +84,7 @@ func TestConclude(t *testing.T) {
 				ctx := context.Background()
 				probes := &probe.Set{}
 				real := w.gateway(&lostGateway{w: w, safe: true})
-				db := txn.NewDB(txn.Options{Sender: &loseCommit{Sender: real, f: x.f(real)}, Clock: w.clock, Host: w.h, NodeID: func() kv.NodeID { return 9 }, Probes: probes})
+				db := txn.NewDB(txn.Options{Records: gateway.Protocol{}, Sender: &loseCommit{Sender: real, f: x.f(real)}, Clock: w.clock, Host: w.h, NodeID: func() kv.NodeID { return 9 }, Probes: probes})
 				tx := db.Begin(txn.TxnOptions{})
 				var b txn.WriteBatch
 				b.Put(lostKey("a", 1), []byte("v"))
@@ -99,7 +100,7 @@ func TestConclude(t *testing.T) {
 					t.Errorf("%q was not reached", x.probe)
 				}
 				tx.Rollback(ctx)
-				reader := txn.NewDB(txn.Options{Sender: real, Clock: w.clock, Host: w.h, NodeID: func() kv.NodeID { return 9 }})
+				reader := txn.NewDB(txn.Options{Records: gateway.Protocol{}, Sender: real, Clock: w.clock, Host: w.h, NodeID: func() kv.NodeID { return 9 }})
 				for _, k := range []string{"a", "b"} {
 					if err := reader.Run(ctx, txn.TxnOptions{}, func(ctx context.Context, tx *txn.Txn) error {
 						v, err := tx.Get(ctx, lostKey(k, 1), kv.NoLock, kv.Block)
@@ -189,7 +190,7 @@ func TestRemembered(t *testing.T) {
 				ctx := context.Background()
 				probes := &probe.Set{}
 				real := w.gateway(&lostGateway{w: w, safe: true})
-				reader := txn.NewDB(txn.Options{Sender: real, Clock: w.clock, Host: w.h, NodeID: func() kv.NodeID { return 9 }})
+				reader := txn.NewDB(txn.Options{Records: gateway.Protocol{}, Sender: real, Clock: w.clock, Host: w.h, NodeID: func() kv.NodeID { return 9 }})
 				all := []keys.Key{lostKey("a", 1), lostKey("a", 2)}
 				if x.apart {
 					all[1] = lostKey("b", 1)
@@ -217,7 +218,7 @@ func TestRemembered(t *testing.T) {
 						x.before(real, b)
 					}
 				}}
-				db := txn.NewDB(txn.Options{Sender: lose, Ranges: real, Clock: w.clock, Host: w.h, NodeID: func() kv.NodeID { return 9 }, Probes: probes})
+				db := txn.NewDB(txn.Options{Records: gateway.Protocol{}, Sender: lose, Ranges: real, Clock: w.clock, Host: w.h, NodeID: func() kv.NodeID { return 9 }, Probes: probes})
 				tx := db.Begin(txn.TxnOptions{})
 				if x.locked {
 					if _, err := tx.Get(ctx, lostKey("b", 3), kv.Exclusive, kv.Block); err != nil {

@@ -50,6 +50,8 @@ type Options struct {
 	Host   *host.Host
 	// NodeID is this node's id, zero until it is known.
 	NodeID func() kv.NodeID
+	// Records is the leader protocol's part.
+	Records Records
 	// Protocols are the commit protocols that this gateway has in addition to the leader's.
 	Protocols map[kv.Protocol]Protocol
 	// Support is the support that this gateway has of other nodes; nil: its transactions are taken for dead by their heartbeats alone.
@@ -172,7 +174,7 @@ func (db *DB) Begin(o TxnOptions) *Txn {
 		ParallelCommit: !db.o.TwoPhases,
 		BufferBytes:    db.o.BufferBytes,
 	}, db.o.Clock.Read())
-	t.leader.Init(&t.core)
+	t.keeper = db.o.Records.Begin((*owner)(t))
 	t.reading = db.readers.begin(t.core.Txn().ID, t.core.Txn().ReadTimestamp)
 	return t
 }
@@ -240,9 +242,9 @@ func (db *DB) Get(ctx context.Context, k keys.Key) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	get, ok := first[*kv.GetResponse](r)
+	get, ok := kv.Sole[*kv.GetResponse](r)
 	if !ok {
-		return nil, errMalformed
+		return nil, ErrMalformed
 	}
 	return get.Value, nil
 }
@@ -253,9 +255,9 @@ func (db *DB) Scan(ctx context.Context, s keys.Span) ([]kv.KeyValue, error) {
 	if err != nil {
 		return nil, err
 	}
-	scan, ok := first[*kv.ScanResponse](r)
+	scan, ok := kv.Sole[*kv.ScanResponse](r)
 	if !ok {
-		return nil, errMalformed
+		return nil, ErrMalformed
 	}
 	return scan.Rows, nil
 }
@@ -302,9 +304,9 @@ func (db *DB) add(ctx context.Context, req *kv.AddRequest) (kv.AddResponse, erro
 	if err != nil {
 		return kv.AddResponse{}, err
 	}
-	add, ok := first[*kv.AddResponse](r)
+	add, ok := kv.Sole[*kv.AddResponse](r)
 	if !ok {
-		return kv.AddResponse{}, errMalformed
+		return kv.AddResponse{}, ErrMalformed
 	}
 	return *add, nil
 }

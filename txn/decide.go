@@ -17,8 +17,8 @@ import (
 
 // decider is the Coordinator that can decide the transaction, nil if none can.
 func (t *Txn) decider() Coordinator {
-	if !t.elsewhere() || t.core.Trigger() != nil || !t.core.BufferEmpty() || t.core.Sent() || t.core.HoldsLocks() || t.leader.HasHeld() ||
-		len(t.flights) > 0 || t.leader.MustRefresh() {
+	if !t.elsewhere() || t.core.Trigger() != nil || !t.core.BufferEmpty() || t.core.Sent() || t.core.HoldsLocks() || t.keeper.HasHeld() ||
+		t.keeper.Flying() || t.keeper.Reads() {
 		return nil
 	}
 	p := t.protocol(t.others.writes[0].Key)

@@ -2,15 +2,17 @@
 //
 // # The problem
 //
-// SQL reads and writes keys as if it were alone, on a cluster where others do the same and any node may die. The protocol for this is in
-// commit/leader; this package is the loop that drives it at the gateway.
+// SQL reads and writes keys as if it were alone, on a cluster where others do the same and any node may die. The protocols for this are in the rooms of
+// commit; this package has what a transaction is whatever its protocols are, and divides its operations between them.
 //
 //	sql/exec
 //	   |  Get, Scan, Write, Commit
-//	Txn  -- asks -->  transaction.Core          (pure: identity, buffer, record)
-//	   |              coordinator.Coordinator   (pure: batches for the leader's ranges, and their answers)
-//	   |  kv.Batch
-//	route.Sender  ---->  ranges
+//	Txn  -- asks -->  transaction.Core   (pure: identity, buffer, record)
+//	   |
+//	   |----> Keeper         the leader protocol's Coordinator, which keeps the record (keeper.go; commit/leader/gateway)
+//	   '----> Coordinators   of the other protocols, from the first of their ranges on (coordinator.go)
+//	             |
+//	          ranges, by way of route.Sender
 //
 // # Rules
 //
@@ -29,6 +31,21 @@
 //
 // txn.TX6 and txn.TX7 are about locks that outlive transactions, such as advisory locks: see Holder. txn.TX9 is about reads that end when their rows
 // were found (GetFound).
+//
+// # Writes in flight
+//
+// Writes that leave before the commit, because the buffer has grown too large, are pipelined (CRDB'20 §3.1): the statement returns while
+// they are replicated. A flight is one batch of such in-flight writes.
+//
+//	txn.PW1 (txn.TX1): An operation on a key of an in-flight batch, a read or another write, waits for the batch first: a pipeline stall. So
+//	    a range sees one key's writes in the order of their numbers, and a read finds its own.
+//	txn.PW2 (coordinator.CO1): An in-flight batch does not let its range move the read timestamp, because the transaction keeps reading at
+//	    the present one. If the answer requires a later timestamp, the reads up to then are refreshed when it is received.
+//	txn.PW3 (I2): A commit lists each write that has not been acknowledged: the record is staged while batches are in flight, and the
+//	    transaction has committed when the record and all of them have been acknowledged at or below its timestamp (coordinator.CO11).
+//	txn.PW4: An error of an in-flight batch is returned by the next operation, at the latest by the commit; the transaction can't continue,
+//	    because the buffered writes are gone.
+//	txn.PW5: Cleanup of an attempt waits for its in-flight batches, which might otherwise write intents after it.
 //
 // # Errors
 //
@@ -51,6 +68,6 @@
 //
 // # Ranges of other protocols
 //
-// A Coordinator is a protocol's half of one transaction (coordinator.go); the leader protocol's is in leader.go. The transaction learns
+// A Coordinator is a protocol's half of one transaction (coordinator.go). The transaction learns
 // from the answers which ranges have another one (others.go), and its commit spans all of them (elsewhere.go).
 package txn

@@ -258,9 +258,9 @@ func (db *DB) committedAt(ctx context.Context, at *kv.Txn) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	q, ok := first[*kv.QueryTxnResponse](r)
+	q, ok := kv.Sole[*kv.QueryTxnResponse](r)
 	if !ok {
-		return false, errMalformed
+		return false, ErrMalformed
 	}
 	if !q.Exists && at.MinTimestamp.Add(commit.SweepAge).Less(db.o.Clock.Read().Latest) {
 		return false, &kv.AmbiguousError{Reason: "the transaction's record is gone"}
@@ -309,9 +309,8 @@ func (t *Txn) beginElsewhere(ctx context.Context, b *kv.Batch) (wait func() erro
 
 // landElsewhere is called when the leader's writes of a staged record have been acknowledged. It returns when the other protocols' writes
 // are durable at the record's timestamp (txn.MP2), or again, if the commit continues in another way.
-func (t *Txn) landElsewhere(ctx context.Context) (again bool, err error) {
-	at, ok := t.leader.Staged()
-	if !ok || !t.elsewhere() || t.others.durable == at {
+func (t *Txn) landElsewhere(ctx context.Context, at clock.Timestamp) (again bool, err error) {
+	if !t.elsewhere() || t.others.durable == at {
 		return false, nil
 	}
 	t.db.o.Probes.Reached("txn: the record was staged later than other protocols' writes")
@@ -358,12 +357,12 @@ func (t *Txn) refusedElsewhere(err error) error {
 
 // restage stages the commit at a later timestamp.
 func (t *Txn) restage(to clock.Timestamp) error {
-	own, ok := t.leader.Pending()
+	own, ok := t.keeper.Pending()
 	if !ok {
 		return t.core.Fail(transaction.MovedTooOften, nil, true)
 	}
 	t.others.again = true
-	return t.leader.Restage(own, t.elsewhere(), to)
+	return t.keeper.Restage(own, t.elsewhere(), to)
 }
 
 // redivide gives writes of the leader's to the protocols that their ranges have, after a range has answered that it has another one than expected,
@@ -376,7 +375,7 @@ func (t *Txn) redivide() error {
 			}
 		}
 	}
-	own, ok := t.leader.Pending()
+	own, ok := t.keeper.Pending()
 	if !ok {
 		// Other writes than the refused ones have been sent already.
 		return t.core.Fail(transaction.ProtocolChanged, nil, true)
@@ -402,7 +401,7 @@ func (t *Txn) redivide() error {
 	if err := t.noteElsewhere(); err != nil {
 		return err
 	}
-	return t.leader.Restage(mine, t.elsewhere(), clock.Timestamp{})
+	return t.keeper.Restage(mine, t.elsewhere(), clock.Timestamp{})
 }
 
 // committed tells the Coordinators.

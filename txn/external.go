@@ -41,18 +41,18 @@ func (t *Txn) BeExternal() {
 	if t.External() {
 		return
 	}
-	t.external.whole = t.leader.MayReadPast()
+	t.external.whole = t.keeper.Unread()
 	t.core.BeExternal()
 	t.readPast()
 	if t.o.ReadOnly && !t.core.Historical() {
-		t.leader.ReadNear()
+		t.keeper.ReadNear()
 	}
 }
 
 // readPast chooses the timestamp of a snapshot of which nothing has been read (txn.TX13).
 func (t *Txn) readPast() {
-	if t.External() && t.leader.MayReadPast() {
-		t.leader.ReadPast(t.db.o.Clock.TrueTime().Latest)
+	if t.External() && t.keeper.Unread() {
+		t.core.ReadPast(t.db.o.Clock.TrueTime().Latest)
 	}
 }
 
@@ -61,7 +61,7 @@ func (t *Txn) holdPast(ctx context.Context) error {
 	if !t.External() || t.external.whole || t.core.Historical() {
 		return nil
 	}
-	return (*leaderRanges)(t).Hold(ctx, t.core.Snapshot(), t.db.o.Clock.TrueTime().Latest)
+	return t.keeper.Hold(ctx, t.core.Snapshot(), t.db.o.Clock.TrueTime().Latest)
 }
 
 // External reports whether BeExternal was called.

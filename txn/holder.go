@@ -398,7 +398,7 @@ func (h *Holder) Beat(ctx context.Context, within time.Duration) bool {
 		h.lose(err)
 		return false
 	}
-	beat, ok := first[*kv.HeartbeatTxnResponse](r)
+	beat, ok := kv.Sole[*kv.HeartbeatTxnResponse](r)
 	if err != nil || !ok {
 		return false
 	}
@@ -525,7 +525,7 @@ func (t *Txn) Lose(cause error) {
 // LookAnew moves the snapshot of a transaction that has read nothing yet to the present: it has waited for writes of others.
 func (t *Txn) LookAnew() {
 	if t.state == open && t.load.stamp == 0 {
-		t.leader.LookAnew(t.db.o.Clock.Read())
+		t.keeper.LookAnew(t.db.o.Clock.Read())
 		t.readPast()
 	}
 }

@@ -42,7 +42,9 @@ func (t *Txn) Declare(l kv.Isolation) {
 // Harden makes the transaction serializable from here on, whatever its level: for work that relies on that.
 func (t *Txn) Harden() {
 	if t.core.Level() != kv.Serializable {
-		t.leader.Harden(t.db.o.Clock.Read())
+		t.core.BeginStatement()
+		t.keeper.BeginStatement(t.db.o.Clock.Read())
+		t.core.Harden()
 		t.readPast()
 	}
 }
@@ -55,7 +57,7 @@ func (t *Txn) BeginStatement() {
 		now = t.db.o.Clock.Read()
 	}
 	t.core.BeginStatement()
-	if t.leader.BeginStatement(now); t.core.Level() == kv.ReadCommitted {
+	if t.keeper.BeginStatement(now); t.core.Level() == kv.ReadCommitted {
 		t.readPast()
 	}
 	t.load.step()
@@ -116,14 +118,14 @@ func (t *Txn) Confirm(ctx context.Context) error {
 // MayRestartStatement reports whether the running statement failed with err because of concurrent writes, and may succeed if it alone is
 // run again: at READ COMMITTED.
 func (t *Txn) MayRestartStatement(err error) bool {
-	return t.state == open && t.leader.MayRestartStatement() && Retriable(err) && t.load.stamp == 0 && t.beat.aborted.Load() == nil
+	return t.state == open && t.core.MayRestartStatement() && Retriable(err) && t.load.stamp == 0 && t.beat.aborted.Load() == nil
 }
 
 // RestartStatement undoes the running statement after MayRestartStatement; its locks stay. Its next attempt has a later
 // snapshot.
 func (t *Txn) RestartStatement() {
 	t.db.metrics.StatementRestarts.Add(1)
-	t.leader.RestartStatement(t.db.o.Clock.Read())
+	t.keeper.RestartStatement(t.db.o.Clock.Read())
 	t.readPast()
 }
 
@@ -169,7 +171,7 @@ func (t *Txn) mustExist(k keys.Key) {
 	case !protocol.Leased(t.protocol(k)):
 		t.core.Guard(k)
 	case t.Weak():
-		t.leader.NoteCheck(keys.Span{Start: k}, true)
+		t.keeper.Check(keys.Span{Start: k}, true)
 	}
 }
 
@@ -221,7 +223,7 @@ func (t *Txn) CheckTogether(ctx context.Context, present, absent []keys.Key) (fo
 			case exist:
 				t.mustExist(k)
 			case protocol.Leased(t.protocol(k)):
-				t.leader.NoteCheck(keys.Span{Start: k}, false)
+				t.keeper.Check(keys.Span{Start: k}, false)
 			}
 		}
 	}
@@ -243,7 +245,7 @@ func (t *Txn) CheckAbsent(ctx context.Context, ks []keys.Key) ([][]byte, error) 
 	}
 	for i, k := range ks {
 		if _, own := t.core.BufferedNewest(k); vs[i] == nil && !own && protocol.Leased(t.protocol(k)) {
-			t.leader.NoteCheck(keys.Span{Start: k}, false)
+			t.keeper.Check(keys.Span{Start: k}, false)
 		}
 	}
 	return vs, nil
@@ -262,9 +264,9 @@ func (t *Txn) CheckScan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue,
 	if err != nil {
 		return nil, nil, err
 	}
-	read := without(keys.Span{Start: o.Span.Start, End: o.Span.Stop()}, resume, o.Reverse)
+	read := Without(keys.Span{Start: o.Span.Start, End: o.Span.Stop()}, resume, o.Reverse)
 	if read.Start.Less(read.End) && protocol.Leased(t.protocol(read.Start)) {
-		t.leader.NoteCheck(read, false)
+		t.keeper.Check(read, false)
 	}
 	return rows, resume, nil
 }
@@ -280,7 +282,7 @@ func (t *Txn) CheckScans(ctx context.Context, spans []keys.Span) ([][]kv.KeyValu
 	}
 	for _, s := range spans {
 		if protocol.Leased(t.protocol(s.Start)) {
-			t.leader.NoteCheck(keys.Span{Start: s.Start, End: s.Stop()}, false)
+			t.keeper.Check(keys.Span{Start: s.Start, End: s.Stop()}, false)
 		}
 	}
 	return lists, nil
@@ -296,19 +298,9 @@ func (t *Txn) CheckFirst(ctx context.Context, spans []keys.Span, targetBytes int
 		return rows, rests, ok, err
 	}
 	for i, s := range spans {
-		if read := without(keys.Span{Start: s.Start, End: s.Stop()}, rests[i], false); read.Start.Less(read.End) {
-			t.leader.NoteCheck(read, false)
+		if read := Without(keys.Span{Start: s.Start, End: s.Stop()}, rests[i], false); read.Start.Less(read.End) {
+			t.keeper.Check(read, false)
 		}
 	}
 	return rows, rests, true, nil
-}
-
-// noteLocked remembers rows that a locking read has returned.
-func (t *Txn) noteLocked(lock kv.LockStrength, rows []kv.KeyValue) {
-	if lock < kv.Shared || t.core.Level() != kv.ReadCommitted {
-		return
-	}
-	for i := range rows {
-		t.leader.NoteLocked(rows[i].Key)
-	}
 }

@@ -15,19 +15,12 @@ func (t *Txn) Lay(ctx context.Context) (kv.TxnMeta, error) {
 	if err := t.locateWrites(ctx); err != nil {
 		return kv.TxnMeta{}, err
 	}
-	t.beat.want = true
 	batches := t.core.TakeFlush(t.foreign())
 	if err := t.stays(); err != nil {
 		return kv.TxnMeta{}, err
 	}
-	for _, b := range batches {
-		if _, err := t.send(ctx, b, t.leader.PrepareFlush); err != nil {
-			// The buffer is empty, and only a part of it was sent.
-			if t.core.Broken() == nil {
-				t.fail(err)
-			}
-			return kv.TxnMeta{}, err
-		}
+	if err := t.keeper.Lay(ctx, batches); err != nil {
+		return kv.TxnMeta{}, err
 	}
 	return t.core.Txn().TxnMeta, nil
 }

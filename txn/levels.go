@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"meridian/clock"
-	"meridian/commit/leader/coordinator"
 	"meridian/commit/protocol"
 	"meridian/commit/transaction"
 	"meridian/kv"
@@ -28,17 +27,8 @@ func (t *Txn) movedElsewhere(ctx context.Context, p kv.Protocol, err *error) boo
 		*err = t.failedElsewhere(*err)
 		return false
 	}
-	a := t.leader.Answered(&kv.Batch{}, nil, *err)
-	if a.Verdict == coordinator.Fail {
-		*err = a.Err
-		return false
-	}
-	if a.Refresh != nil {
-		if *err = t.refresh(ctx, a.Refresh); *err != nil {
-			return false
-		}
-	}
-	return true
+	*err = t.keeper.Uncertain(ctx, *err)
+	return *err == nil
 }
 
 // failedElsewhere is what an error of a Coordinator means for the transaction: reads that do not hold, or can't be made any more, may be right in another attempt.

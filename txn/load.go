@@ -265,9 +265,9 @@ func (db *DB) load(ctx context.Context, rows []kv.KeyValue, mode kv.LoadMode, at
 	if err != nil {
 		return nil, err
 	}
-	loaded, ok := first[*kv.LoadResponse](r)
+	loaded, ok := kv.Sole[*kv.LoadResponse](r)
 	if !ok {
-		return nil, errMalformed
+		return nil, ErrMalformed
 	}
 	return loaded.Refused, nil
 }
@@ -320,9 +320,9 @@ func (db *DB) getAt(ctx context.Context, k keys.Key, at clock.Timestamp) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	get, ok := first[*kv.GetResponse](r)
+	get, ok := kv.Sole[*kv.GetResponse](r)
 	if !ok {
-		return nil, errMalformed
+		return nil, ErrMalformed
 	}
 	return get.Value, nil
 }
@@ -336,9 +336,9 @@ func (db *DB) scanAt(ctx context.Context, o ScanOptions, at clock.Timestamp) ([]
 	if err != nil {
 		return nil, nil, err
 	}
-	scan, ok := first[*kv.ScanResponse](r)
+	scan, ok := kv.Sole[*kv.ScanResponse](r)
 	if !ok {
-		return nil, nil, errMalformed
+		return nil, nil, ErrMalformed
 	}
 	return scan.Rows, scan.Resume, nil
 }
@@ -433,9 +433,9 @@ func (db *DB) ClearBelow(ctx context.Context, s keys.Span, threshold clock.Times
 		if err != nil {
 			return err
 		}
-		cleared, ok := first[*kv.DeleteRangeResponse](r)
+		cleared, ok := kv.Sole[*kv.DeleteRangeResponse](r)
 		if !ok {
-			return errMalformed
+			return ErrMalformed
 		}
 		if cleared.Resume == nil {
 			return nil

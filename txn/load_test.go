@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"meridian/clock"
+	"meridian/commit/leader/gateway"
 	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
@@ -42,7 +43,7 @@ func withLoads(t *testing.T, f func(t *testing.T, w *loadWorld)) {
 		defer h.Group.Stop()
 		c := clock.New(h.Clock, clock.DefaultMaxOffset)
 		w := &loadWorld{t: t, h: h, fake: fakekv.New(h, c), ctx: context.Background()}
-		w.db = txn.NewDB(txn.Options{Sender: w.fake, Clock: c, Host: h, NodeID: func() kv.NodeID { return 1 }})
+		w.db = txn.NewDB(txn.Options{Records: gateway.Protocol{}, Sender: w.fake, Clock: c, Host: h, NodeID: func() kv.NodeID { return 1 }})
 		f(t, w)
 	})
 }

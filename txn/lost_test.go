@@ -18,6 +18,7 @@ import (
 	"meridian/clock"
 	"meridian/cluster"
 	"meridian/commit/leader"
+	"meridian/commit/leader/gateway"
 	"meridian/commit/leader/leadertest"
 	"meridian/host"
 	"meridian/keys"
@@ -442,7 +443,7 @@ func lostAnswers(t *testing.T, seed uint64, sums map[string]int, probes *probe.S
 func (run *lostRun) newGateway() (*lostGateway, *txn.DB) {
 	g := &lostGateway{w: run.w, mute: run.w.intN(2) == 0}
 	s := run.w.gateway(g)
-	return g, txn.NewDB(txn.Options{Sender: s, Ranges: s, Probes: run.w.o.Probes, Clock: run.w.clock, Host: run.w.h, NodeID: func() kv.NodeID { return 9 }})
+	return g, txn.NewDB(txn.Options{Records: gateway.Protocol{}, Sender: s, Ranges: s, Probes: run.w.o.Probes, Clock: run.w.clock, Host: run.w.h, NodeID: func() kv.NodeID { return 9 }})
 }
 
 // read looks at everything, so that writers have to move.

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"meridian/clock"
+	"meridian/commit/leader/gateway"
 	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
@@ -36,6 +37,7 @@ func newWorld(t testing.TB, seed uint64, o txn.Options, splits ...string) *world
 	c := clock.New(h.Clock, clock.DefaultMaxOffset)
 	f := fakekv.New(h, c, splits...)
 	o.Sender, o.Clock, o.Host, o.NodeID = f, c, h, func() kv.NodeID { return 1 }
+	o.Records = gateway.Protocol{}
 	return &world{h: h, fake: f, db: txn.NewDB(o)}
 }
 

@@ -38,7 +38,7 @@ func (db *DB) Negotiate(ctx context.Context, spans []keys.Span, least clock.Time
 	for _, x := range r.Responses {
 		one, ok := x.(*kv.NegotiateResponse)
 		if !ok {
-			return Negotiated{}, errMalformed
+			return Negotiated{}, ErrMalformed
 		}
 		if one.Timestamp.Less(n.At) {
 			n.At, n.Intent = one.Timestamp, one.Intent

@@ -28,7 +28,7 @@ func (c *contended) slot(k keys.Key) *atomic.Int64 {
 
 // Optimistic reports whether the transaction, which is going to change a row and commit at once, should read it without a lock. Below SERIALIZABLE nothing but a lock protects what was read.
 func (t *Txn) Optimistic(k keys.Key) bool {
-	if t.Weak() || t.External() || t.external.reads || t.others != nil || t.anew || t.holder != nil || t.load.flight != nil || t.core.Sent() || len(t.flights) > 0 {
+	if t.Weak() || t.External() || t.external.reads || t.others != nil || t.anew || t.holder != nil || t.load.flight != nil || t.core.Sent() || t.keeper.Flying() {
 		return false
 	}
 	if until := t.db.contended.slot(k).Load(); until > int64(t.db.o.Host.Clock.Monotonic()) {

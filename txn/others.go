@@ -260,7 +260,7 @@ func (t *Txn) Expect(s keys.Span, p kv.Protocol) {
 // coordinator is the Coordinator of a protocol; it begins with the first use.
 func (t *Txn) coordinator(p kv.Protocol) Coordinator {
 	if protocol.Leased(p) {
-		return (*leaderRanges)(t)
+		return t.keeper
 	}
 	for i := range t.others.coordinators {
 		if c := &t.others.coordinators[i]; c.protocol == p {
@@ -287,7 +287,7 @@ func (t *Txn) asksAs(x *kv.Txn) *kv.Txn {
 
 // restarted begins another attempt with all Coordinators. The known ranges of other protocols are kept.
 func (t *Txn) restarted(fresh bool) {
-	t.leader.Restarted(fresh)
+	t.keeper.Restarted(fresh)
 	if t.others != nil {
 		t.others.writes, t.others.durable, t.others.sent, t.others.moved, t.others.again = nil, clock.Timestamp{}, nil, false, false
 		for i := range t.others.coordinators {
@@ -299,7 +299,7 @@ func (t *Txn) restarted(fresh bool) {
 // getDivided reads keys, each through the Coordinator of its range.
 func (t *Txn) getDivided(ctx context.Context, ks []keys.Key, o ReadOptions) ([][]byte, error) {
 	values, read := make([][]byte, len(ks)), make([]bool, len(ks))
-	o.Current, o.MaxAge, o.Repeats, o.Alone = t.current, t.maxAge, t.repeats, !t.leader.MustRefresh()
+	o.Current, o.MaxAge, o.Repeats, o.Alone = t.current, t.maxAge, t.repeats, !t.keeper.Reads()
 	for n, tries := 0, 0; n < len(ks); {
 		// The keys of the protocol that has the first remaining key.
 		var at []int
@@ -325,7 +325,7 @@ func (t *Txn) getDivided(ctx context.Context, ks []keys.Key, o ReadOptions) ([][
 			return nil, err
 		}
 		if len(vs) != len(some) {
-			return nil, errMalformed
+			return nil, ErrMalformed
 		}
 		for j, i := range at {
 			values[i], read[i] = vs[j], true
@@ -340,7 +340,7 @@ func (t *Txn) scanDivided(ctx context.Context, o ScanOptions) (rows []kv.KeyValu
 	for tries := 0; ; {
 		part, p := t.others.part(o.Span, o.Reverse)
 		now := o
-		now.Span, now.Fresh, now.MaxAge, now.Repeats, now.Alone = part, o.Fresh || t.current, t.maxAge, t.repeats, !t.leader.MustRefresh()
+		now.Span, now.Fresh, now.MaxAge, now.Repeats, now.Alone = part, o.Fresh || t.current, t.maxAge, t.repeats, !t.keeper.Reads()
 		rows, resume, err = t.coordinator(p).Scan(ctx, t.asks(), now)
 		if err != nil {
 			if tries++; t.divideAnew(ctx, tries, err) || t.movedElsewhere(ctx, p, &err) {

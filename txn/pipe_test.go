@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"meridian/clock"
+	"meridian/commit/leader/gateway"
 	"meridian/commit/transaction"
 	"meridian/keys"
 	"meridian/kv"
@@ -247,7 +248,7 @@ func TestPipelineOvertaken(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := pipeWorld(t)
 				ctx := context.Background()
-				w.db = txn.NewDB(txn.Options{BufferBytes: 1, Sender: deaf{w.fake}, Clock: clock.New(w.h.Clock, clock.DefaultMaxOffset), Host: w.h,
+				w.db = txn.NewDB(txn.Options{Records: gateway.Protocol{}, BufferBytes: 1, Sender: deaf{w.fake}, Clock: clock.New(w.h.Clock, clock.DefaultMaxOffset), Host: w.h,
 					NodeID: func() kv.NodeID { return 1 }})
 				tx := w.db.Begin(txn.TxnOptions{})
 				if end == "restart" {

@@ -23,6 +23,8 @@ type ScanOptions struct {
 	// Fresh, Repeats, Alone and MaxAge are those of ReadOptions.
 	Fresh, Repeats, Alone bool
 	MaxAge                time.Duration
+	// Hold is that of ReadOptions; the transaction sets it (HoldLocks).
+	Hold bool
 	// Filter, if set, says which keys are wanted (txn.TX15).
 	Filter Filter
 	bare   bool // a part of a filtered scan, which locks the wanted rows afterwards
@@ -55,7 +57,7 @@ func (t *Txn) Get(ctx context.Context, key keys.Key, lock kv.LockStrength, wait 
 	}
 	t.expect(key)
 	if t.others == nil {
-		v, err = (*leaderRanges)(t).getOne(ctx, key, o)
+		v, err = t.keeper.Point(ctx, key, o)
 	}
 	if t.others != nil || t.handOver(err) {
 		var vs [][]byte
@@ -97,29 +99,22 @@ func (t *Txn) LockFirst(ctx context.Context, ks []keys.Key, n int, lock kv.LockS
 	if t.others != nil {
 		return few()
 	}
-	values, changed, err = (*leaderRanges)(t).lockFirst(ctx, ks, n, t.readOptions(lock, kv.SkipLocked))
+	values, changed, err = t.keeper.First(ctx, ks, n, t.readOptions(lock, kv.SkipLocked))
 	if t.handOver(err) {
 		return few()
 	}
 	return values, changed, err
 }
 
-var errMalformed = &kv.InternalError{Message: "txn: answer of the wrong kind"}
-
-func first[T kv.Response](r *kv.BatchResponse) (x T, ok bool) {
-	if r == nil || len(r.Responses) != 1 {
-		return x, false
-	}
-	x, ok = r.Responses[0].(T)
-	return x, ok
-}
+// ErrMalformed refuses an answer of the wrong kind.
+var ErrMalformed = &kv.InternalError{Message: "txn: answer of the wrong kind"}
 
 // HoldLocks says that the client has asked for the locks which are taken from now on, by SELECT FOR UPDATE and its like: the transaction
 // commits only if it has held them all the time (coordinator.CO10).
 func (t *Txn) HoldLocks(on bool) { t.hold = on }
 
 // LosesLocks reports whether Restart gives up locks that the client asked for and got.
-func (t *Txn) LosesLocks() bool { return t.leader.LosesLocks() }
+func (t *Txn) LosesLocks() bool { return t.keeper.HasHeld() && t.core.NeedsIdentity() }
 
 // GetMany reads several keys, in parallel over their ranges. The values are in the order of the keys; with
 // kv.SkipLocked a locked key reads as nil.
@@ -140,7 +135,7 @@ func (t *Txn) GetMany(ctx context.Context, ks []keys.Key, lock kv.LockStrength, 
 //	    them, and they are refreshed when the timestamp moves. The keys that were not read to the end are not among the transaction's reads.
 //	    They need not be: whoever gives one of them a value takes the value of a found key away in the same transaction, at the same
 //	    timestamp, and meets the read of the found key. So a row that moves from one region to another is found once, at any timestamp:
-//	    where it was, or where it is. With a lock, only keys that have values are locked (leaderRanges.lockFound), so a request that was given up
+//	    where it was, or where it is. With a lock, only keys that have values are locked (gateway.Coordinator.lockFound), so a request that was given up
 //	    leaves nothing behind: its key has no value as long as the found one is locked. Of a request that is on its way for longer than the transaction lasts, and meets a row that
 //	    has moved there since, a lock may stay, as of any request that was given up: whoever meets it asks the transaction's record.
 func (t *Txn) GetFound(ctx context.Context, ks []keys.Key, enough int, lock kv.LockStrength, wait kv.WaitPolicy) ([][]byte, error) {
@@ -178,7 +173,7 @@ func (t *Txn) GetRows(ctx context.Context, ks []keys.Key, enough int, recipe []b
 	}
 	o := ReadOptions{Enough: enough}
 	anchored := lock == kv.NoLock || len(ks) == 1 || enough == 1 || t.core.Txn().Anchor != nil
-	if t.load.flight == nil && t.others == nil && len(t.flights) == 0 && anchored {
+	if t.load.flight == nil && t.others == nil && !t.keeper.Flying() && anchored {
 		o.Follow, o.FollowLock, o.Hold = recipe, lock, t.hold && lock != kv.NoLock
 		o.Followed = func(row kv.KeyValue) {
 			if _, mine := t.core.Buffered(row.Key); !mine {
@@ -274,7 +269,7 @@ func (t *Txn) read(ctx context.Context, ks []keys.Key, o ReadOptions) ([][]byte,
 		return nil, err
 	}
 	if t.others == nil {
-		values, err := (*leaderRanges)(t).Get(ctx, nil, ks, o)
+		values, err := t.keeper.Get(ctx, nil, ks, o)
 		if err == nil || !t.handOver(err) {
 			return values, err
 		}
@@ -288,6 +283,7 @@ func (t *Txn) Scan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resu
 	if err := t.reliable(); err != nil {
 		return nil, nil, err
 	}
+	o.Hold = t.hold
 	if !o.bare {
 		o.Lock = t.plain(o.Span.Start, o.Lock)
 	}
@@ -319,7 +315,7 @@ func (t *Txn) Scan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resu
 	case past:
 		rows, resume, err = t.db.scanAt(ctx, ranges, at)
 	case t.others == nil:
-		rows, resume, err = (*leaderRanges)(t).Scan(ctx, nil, ranges)
+		rows, resume, err = t.keeper.Scan(ctx, nil, ranges)
 		if err == nil || !t.handOver(err) {
 			break
 		}
@@ -334,7 +330,7 @@ func (t *Txn) Scan(ctx context.Context, o ScanOptions) (rows []kv.KeyValue, resu
 	if err != nil {
 		return nil, nil, err
 	}
-	if read := without(s, resume, o.Reverse); read.Start.Less(read.End) {
+	if read := Without(s, resume, o.Reverse); read.Start.Less(read.End) {
 		rows = t.core.Overlay(rows, read, o.Reverse)
 	}
 	if n := int(o.MaxRows); n > 0 && len(rows) > n {
@@ -360,6 +356,7 @@ func (t *Txn) ScanFirst(ctx context.Context, spans []keys.Span, o ScanOptions) (
 	if t.load.flight != nil || t.others != nil || len(spans) == 0 || o.MaxRows == 0 && o.TargetBytes == 0 {
 		return nil, nil, false, nil
 	}
+	o.Hold = t.hold
 	o.Lock = t.plain(spans[0].Start, o.Lock)
 	for _, s := range spans {
 		if _, err := t.locate(ctx, s.Start); err != nil {
@@ -370,7 +367,7 @@ func (t *Txn) ScanFirst(ctx context.Context, spans []keys.Span, o ScanOptions) (
 	if t.others != nil {
 		return nil, nil, false, nil
 	}
-	rows, rests, err = (*leaderRanges)(t).scanFirst(ctx, spans, o)
+	rows, rests, err = t.keeper.ScanFirst(ctx, spans, o)
 	if err != nil {
 		if t.handOver(err) {
 			return nil, nil, false, nil
@@ -378,15 +375,15 @@ func (t *Txn) ScanFirst(ctx context.Context, spans []keys.Span, o ScanOptions) (
 		return nil, nil, false, err
 	}
 	for i, s := range spans {
-		if read := without(keys.Span{Start: s.Start, End: s.Stop()}, rests[i], o.Reverse); read.Start.Less(read.End) {
+		if read := Without(keys.Span{Start: s.Start, End: s.Stop()}, rests[i], o.Reverse); read.Start.Less(read.End) {
 			rows[i] = t.core.Overlay(rows[i], read, o.Reverse)
 		}
 	}
 	return rows, rests, true, nil
 }
 
-// without is the part of a span that a scan with a resume span has read.
-func without(s keys.Span, resume *keys.Span, reverse bool) keys.Span {
+// Without is the part of a span that a scan with a resume span has read.
+func Without(s keys.Span, resume *keys.Span, reverse bool) keys.Span {
 	switch {
 	case resume == nil:
 	case reverse:
@@ -410,6 +407,7 @@ func (t *Txn) ScanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([
 	if len(spans) == 0 {
 		return nil, nil
 	}
+	o.Hold = t.hold
 	if !o.bare {
 		o.Lock = t.plain(spans[0].Start, o.Lock)
 	}
@@ -435,7 +433,7 @@ func (t *Txn) ScanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([
 	if t.others != nil {
 		return t.scanManyDivided(ctx, spans, o)
 	}
-	out, err := (*leaderRanges)(t).scanMany(ctx, spans, o)
+	out, err := t.keeper.ScanMany(ctx, spans, o)
 	if err != nil {
 		if t.handOver(err) {
 			return t.scanManyDivided(ctx, spans, o)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"meridian/clock"
-	"meridian/commit/leader/coordinator"
 	"meridian/commit/transaction"
 	"meridian/keys"
 	"meridian/kv"
@@ -65,9 +64,9 @@ type Txn struct {
 	db *DB
 	o  TxnOptions
 
-	// core is what every transaction has; leader is the leader protocol's half.
+	// core is what every transaction has; keeper is the leader protocol's half.
 	core   transaction.Core
-	leader coordinator.Coordinator
+	keeper Keeper
 	others *others // nil until it meets a range of another protocol than the leader's
 
 	state    state
@@ -90,19 +89,10 @@ type Txn struct {
 	load loads
 	// holder has locks of the transaction's owner that outlive it; nil: there are none.
 	holder *Holder
-	// flights are the batches of intents in flight, oldest first (txn.PW1).
-	flights []*flushing
 	// deadline is asked for the bound of the commit timestamp when the commit begins; nil: what SetDeadline said.
 	deadline DeadlineSource
 	onCommit func(clock.Timestamp)
 	validity Validity
-
-	// The batch of a point read, so that it costs no allocation.
-	get struct {
-		batch kv.Batch
-		req   kv.GetRequest
-		reqs  [1]kv.Request
-	}
 }
 
 // usable reports why nothing more can be done.

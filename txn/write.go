@@ -104,13 +104,13 @@ func (t *Txn) buffer(o *op, base map[string][]byte) error {
 // put buffers a write of a key that the transaction may have looked at; a nil value deletes.
 func (t *Txn) put(k keys.Key, v []byte) {
 	if w, first := t.core.Put(k, v); first {
-		w.Seen(t.leader.SeenAt(k))
+		w.Seen(t.keeper.SeenAt(k))
 	}
 }
 
 func (t *Txn) putSum(o *op) {
 	if w, first := t.core.PutSum(o.key, notNil(o.value), *o.sum); first {
-		w.Seen(t.leader.SeenAt(o.key))
+		w.Seen(t.keeper.SeenAt(o.key))
 	}
 }
 
@@ -171,21 +171,7 @@ func (t *Txn) flush(ctx context.Context) error {
 	if err := t.stays(); err != nil {
 		return err
 	}
-	return t.launchAll(ctx, batches, flightsOut)
-}
-
-// launchAll launches batches in order, with at most out of them under way at once.
-func (t *Txn) launchAll(ctx context.Context, batches []*kv.Batch, out int) error {
-	for _, b := range batches {
-		if err := t.launch(ctx, b, out); err != nil {
-			// The buffer is gone, and only part of it was sent.
-			if t.core.Broken() == nil {
-				t.fail(err)
-			}
-			return err
-		}
-	}
-	return nil
+	return t.keeper.Flush(ctx, batches)
 }
 
 // CommitBatch is Write and Commit in one go; conditions are checked as part of the commit where possible. When it

@@ -14,6 +14,7 @@ import (
 
 	"meridian/clock"
 	"meridian/cluster"
+	"meridian/commit/leader/gateway"
 	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
@@ -88,7 +89,7 @@ func newFixture(t *testing.T, active string) *fixture {
 	f.obs = f.host("observer")
 	ck := clock.New(f.obs.Clock, clock.DefaultMaxOffset)
 	f.fake = fakekv.New(f.obs, ck)
-	f.db = txn.NewDB(txn.Options{Sender: f.fake, Clock: ck, Host: f.obs, NodeID: func() kv.NodeID { return 100 }})
+	f.db = txn.NewDB(txn.Options{Records: gateway.Protocol{}, Sender: f.fake, Clock: ck, Host: f.obs, NodeID: func() kv.NodeID { return 100 }})
 	if err := f.db.Put(t.Context(), keys.ClusterVersionKey(), upgrade.Cluster{Active: f.first}.Append(nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func (f *fixture) boot(id kv.NodeID, b version.Binary) error {
 	p := &process{h: f.host(fmt.Sprint("n", id)), handle: version.NewHandle(b, acting), refused: make(chan error, 1)}
 	ck := clock.New(p.h.Clock, clock.DefaultMaxOffset)
 	me := func() kv.NodeID { return id }
-	db := txn.NewDB(txn.Options{Sender: f.fake, Clock: ck, Host: p.h, NodeID: me})
+	db := txn.NewDB(txn.Options{Records: gateway.Protocol{}, Sender: f.fake, Clock: ck, Host: p.h, NodeID: me})
 	p.node = upgrade.NewNode(upgrade.Options{DB: db, Host: p.h, NodeID: me, Handle: p.handle, Store: s, OnRefused: func(err error) { p.refused <- err }})
 	p.jobs = job.New(job.Options{DB: db, Clock: ck, Host: p.h, NodeID: me, ClaimDuration: 3 * time.Second, AdoptInterval: time.Second})
 	migration := func(at, name string) upgrade.Migration {

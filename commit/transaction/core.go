@@ -296,6 +296,13 @@ func (c *Core) UndoStatement() {
 	c.before = c.seq
 }
 
+// MayRestartStatement reports whether the attempt is broken in a way that a later snapshot for the running statement
+// repairs.
+func (c *Core) MayRestartStatement() bool {
+	r, ok := c.broken.(*RetryError)
+	return ok && c.level == kv.ReadCommitted && c.MayRepair() && (r.Reason == ReadChanged || r.Reason == MovedTooOften)
+}
+
 // ReadSeq is the last sequence number that plain reads see.
 func (c *Core) ReadSeq() kv.Seq { return c.readSeq }
 

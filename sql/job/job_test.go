@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"meridian/clock"
+	"meridian/commit/leader/gateway"
 	"meridian/host"
 	"meridian/kv"
 	"meridian/sim"
@@ -41,7 +42,7 @@ func clusterOf(t testing.TB, binaries ...version.Binary) []*node {
 			fake = fakekv.New(h, ck)
 		}
 		id := func() kv.NodeID { return kv.NodeID(i + 1) }
-		db := txn.NewDB(txn.Options{Sender: fake, Clock: ck, Host: h, NodeID: id})
+		db := txn.NewDB(txn.Options{Records: gateway.Protocol{}, Sender: fake, Clock: ck, Host: h, NodeID: id})
 		out = append(out, &node{h, db, job.New(job.Options{DB: db, Clock: ck, Host: h, NodeID: id, Retention: time.Hour,
 			Version: version.NewHandle(b.Or(version.Built()), b.Or(version.Built()).Own)})})
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"meridian/clock"
+	"meridian/commit/leader/gateway"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/sim"
@@ -23,7 +24,7 @@ func TestHasten(t *testing.T) {
 		defer h.Group.Stop()
 		ck := clock.New(h.Clock, clock.DefaultMaxOffset)
 		id := func() kv.NodeID { return 1 }
-		db := txn.NewDB(txn.Options{Sender: fakekv.New(h, ck), Clock: ck, Host: h, NodeID: id})
+		db := txn.NewDB(txn.Options{Records: gateway.Protocol{}, Sender: fakekv.New(h, ck), Clock: ck, Host: h, NodeID: id})
 		jobs := job.New(job.Options{DB: db, Clock: ck, Host: h, NodeID: id})
 		e := &Executor{o: Options{DB: db, Clock: ck, Host: h, Jobs: jobs}}
 		ctx := context.Background()

@@ -13,6 +13,7 @@ import (
 	"meridian/cluster"
 	"meridian/commit"
 	"meridian/commit/leader"
+	"meridian/commit/leader/gateway"
 	"meridian/commit/leader/leadertest"
 	"meridian/commit/protocol"
 	"meridian/commit/register"
@@ -168,6 +169,7 @@ func (c *Cluster) Gateway(name string, o txn.Options) (db *txn.DB, stop func()) 
 	if len(c.o.Registers) > 0 {
 		o.Protocols = map[kv.Protocol]txn.Protocol{register.Protocol: c.client(router, h, ck, node)}
 	}
+	o.Records = gateway.Protocol{}
 	return txn.NewDB(o), h.Group.Stop
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"meridian/commit/leader/gateway"
 	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
@@ -27,7 +28,7 @@ type node struct {
 
 // twoPhases is a gateway of its own that does not commit in parallel.
 func (n *node) twoPhases() *txn.DB {
-	return txn.NewDB(txn.Options{Sender: n.Router(), Clock: n.DB().Clock(), Host: n.h, NodeID: n.NodeID, TwoPhases: true})
+	return txn.NewDB(txn.Options{Records: gateway.Protocol{}, Sender: n.Router(), Clock: n.DB().Clock(), Host: n.h, NodeID: n.NodeID, TwoPhases: true})
 }
 
 // nodes starts real nodes on simulated machines, in virtual time.

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"meridian/commit/leader/gateway"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/replica"
@@ -28,7 +29,7 @@ func TestLargeTransaction(t *testing.T) {
 				}()
 				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 				defer cancel()
-				db := txn.NewDB(txn.Options{Sender: ns[0].Router(), Clock: ns[0].DB().Clock(), Host: ns[0].h, NodeID: ns[0].NodeID, BufferBytes: 64 << 10})
+				db := txn.NewDB(txn.Options{Records: gateway.Protocol{}, Sender: ns[0].Router(), Clock: ns[0].DB().Clock(), Host: ns[0].h, NodeID: ns[0].NodeID, BufferBytes: 64 << 10})
 				key := func(i int) keys.Key { return userKey(fmt.Sprintf("big%06d", i)) }
 				all := keys.Span{Start: userKey("big"), End: userKey("bih")}
 				const rows = 6000

@@ -67,17 +67,6 @@ const (
 	maxChecks = 4096
 )
 
-// Harden makes the transaction serializable from here on: for what has to be safe without an argument of its own, like
-// changes of the schema. now is the clock.
-func (c *Coordinator) Harden(now clock.Reading) {
-	if c.core.Level() == kv.Serializable {
-		return
-	}
-	c.core.BeginStatement()
-	c.BeginStatement(now)
-	c.core.Harden()
-}
-
 // BeginStatement gives a statement at READ COMMITTED its own snapshot, after the Core has begun it. now is the clock.
 func (c *Coordinator) BeginStatement(now clock.Reading) {
 	if c.core.Level() != kv.ReadCommitted || c.core.Broken() != nil || c.core.Historical() {
@@ -99,23 +88,12 @@ func (c *Coordinator) MayReadPast() bool {
 	return c.reads.Empty() && c.core.Broken() == nil && !c.core.Historical() && !c.core.Committing() && !c.iso.hasChecks()
 }
 
-// ReadPast is transaction.Core's, if MayReadPast.
-func (c *Coordinator) ReadPast(at clock.Timestamp) { c.core.ReadPast(at) }
-
 // snapshotAt forgets what was read and reads at another timestamp, with an uncertainty interval that begins at now:
 // what others had committed by then is seen.
 func (c *Coordinator) snapshotAt(now clock.Reading, at clock.Timestamp) {
 	c.reads.Reset()
 	c.moves = 0
 	c.core.SnapshotAt(now, at)
-}
-
-// MayRestartStatement reports whether the attempt is broken in a way that a later snapshot for the running statement
-// repairs.
-func (c *Coordinator) MayRestartStatement() bool {
-	r, ok := c.core.Broken().(*transaction.RetryError)
-	return ok && c.core.Level() == kv.ReadCommitted && c.core.MayRepair() &&
-		(r.Reason == transaction.ReadChanged || r.Reason == transaction.MovedTooOften)
 }
 
 // RestartStatement undoes what the running statement wrote; locks stay. Its next attempt sees what was in its way.

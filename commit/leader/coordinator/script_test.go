@@ -311,8 +311,12 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 			s.x.BeginStatement()
 			s.c.BeginStatement(reading(n))
 		case d.Cmd == "harden":
-			s.c.Harden(reading(n))
-		case !s.c.MayRestartStatement():
+			if s.x.Level() != kv.Serializable { // as txn.Txn does it
+				s.x.BeginStatement()
+				s.c.BeginStatement(reading(n))
+				s.x.Harden()
+			}
+		case !s.x.MayRestartStatement():
 			return "can't\n"
 		default:
 			s.c.RestartStatement(reading(n))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"meridian/clock"
+	"meridian/commit/leader/gateway"
 	"meridian/host"
 	"meridian/kv"
 	"meridian/sim"
@@ -87,7 +88,7 @@ func newClusterAt(t testing.TB, notify bool, maxOffset time.Duration, binaries .
 		}
 		id := kv.NodeID(i + 1)
 		way := &slow{Sender: c.fake}
-		db := txn.NewDB(txn.Options{Sender: way, Clock: ck, Host: h, NodeID: func() kv.NodeID { return id }})
+		db := txn.NewDB(txn.Options{Records: gateway.Protocol{}, Sender: way, Clock: ck, Host: h, NodeID: func() kv.NodeID { return id }})
 		if i == 0 {
 			if err := lease.Bootstrap(context.Background(), db, lease.BootstrapOptions{}); err != nil {
 				t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"meridian/clock"
+	"meridian/commit/leader/gateway"
 	"meridian/encoding"
 	"meridian/keys"
 	"meridian/kv"
@@ -55,7 +56,7 @@ func TestUnreadableRow(t *testing.T) {
 				t.Cleanup(h.Group.Stop)
 				ck := clock.New(h.Clock, clock.DefaultMaxOffset)
 				two := func() kv.NodeID { return 2 }
-				second := &node{id: 2, h: h, db: txn.NewDB(txn.Options{Sender: c.fake, Clock: ck, Host: h, NodeID: two})}
+				second := &node{id: 2, h: h, db: txn.NewDB(txn.Options{Records: gateway.Protocol{}, Sender: c.fake, Clock: ck, Host: h, NodeID: two})}
 				second.m = lease.New(lease.Options{DB: second.db, Clock: ck, Host: h, NodeID: two})
 				c.nodes = append(c.nodes, second)
 				if err := second.m.Start(context.Background()); err != nil {
@@ -105,7 +106,7 @@ func TestUnreadableRowsOfChanges(t *testing.T) {
 			Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 		ck := clock.New(h.Clock, clock.DefaultMaxOffset)
 		two := func() kv.NodeID { return 2 }
-		m := lease.New(lease.Options{DB: txn.NewDB(txn.Options{Sender: c.fake, Clock: ck, Host: h, NodeID: two}), Clock: ck, Host: h, NodeID: two})
+		m := lease.New(lease.Options{DB: txn.NewDB(txn.Options{Records: gateway.Protocol{}, Sender: c.fake, Clock: ck, Host: h, NodeID: two}), Clock: ck, Host: h, NodeID: two})
 		if err := m.Start(context.Background()); err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"meridian/commit/leader/gateway"
 	"meridian/sql/session/result"
 
 	"meridian/clock"
@@ -147,7 +148,7 @@ func NewIn(t testing.TB, n int, nodes []virtual.NodeRow) *Cluster {
 		id := kv.NodeID(i + 1)
 		nodeID := func() kv.NodeID { return id }
 		nd := &Node{ID: id, Host: h, Clock: ck}
-		nd.DB = txn.NewDB(txn.Options{Sender: c, Clock: ck, Host: h, NodeID: nodeID})
+		nd.DB = txn.NewDB(txn.Options{Records: gateway.Protocol{}, Sender: c, Clock: ck, Host: h, NodeID: nodeID})
 		if i == 0 {
 			if err := lease.Bootstrap(context.Background(), nd.DB, lease.BootstrapOptions{}); err != nil {
 				t.Fatal(err)
