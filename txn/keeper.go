@@ -25,9 +25,8 @@ type Keeper interface {
 	Point(ctx context.Context, k keys.Key, o ReadOptions) ([]byte, error)
 	// First is Get for the first n of the keys that have a value and are free (Txn.LockFirst).
 	First(ctx context.Context, ks []keys.Key, n int, o ReadOptions) (values [][]byte, changed []bool, err error)
-	// ScanMany scans several spans completely, ScanFirst their beginnings; both in parallel over their ranges.
-	ScanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([][]kv.KeyValue, error)
-	ScanFirst(ctx context.Context, spans []keys.Span, o ScanOptions) (rows [][]kv.KeyValue, rests []*keys.Span, err error)
+	// ScanAll scans several spans, in parallel over their ranges: completely, or with a bound of rows or bytes for each range their beginnings.
+	ScanAll(ctx context.Context, spans []keys.Span, o ScanOptions) (rows [][]kv.KeyValue, rests []*keys.Span, err error)
 
 	// BeginStatement gives a statement at READ COMMITTED its own snapshot, after the Core has begun it; RestartStatement has the running one begin again with a later one
 	// (transaction.Core.MayRestartStatement).

@@ -367,7 +367,7 @@ func (t *Txn) ScanFirst(ctx context.Context, spans []keys.Span, o ScanOptions) (
 	if t.others != nil {
 		return nil, nil, false, nil
 	}
-	rows, rests, err = t.keeper.ScanFirst(ctx, spans, o)
+	rows, rests, err = t.keeper.ScanAll(ctx, spans, o)
 	if err != nil {
 		if t.handOver(err) {
 			return nil, nil, false, nil
@@ -433,7 +433,11 @@ func (t *Txn) ScanMany(ctx context.Context, spans []keys.Span, o ScanOptions) ([
 	if t.others != nil {
 		return t.scanManyDivided(ctx, spans, o)
 	}
-	out, err := t.keeper.ScanMany(ctx, spans, o)
+	o.MaxRows, o.TargetBytes = 0, 0
+	out, rests, err := t.keeper.ScanAll(ctx, spans, o)
+	if err == nil && slices.ContainsFunc(rests, func(r *keys.Span) bool { return r != nil }) {
+		err = ErrMalformed
+	}
 	if err != nil {
 		if t.handOver(err) {
 			return t.scanManyDivided(ctx, spans, o)

@@ -250,11 +250,11 @@ func (c *Coordinator) Scan(ctx context.Context, _ *kv.Txn, o txn.ScanOptions) (r
 	return scan.Rows, scan.Resume, nil
 }
 
-// ScanFirst implements txn.Keeper: it scans the beginnings of several spans, in parallel over their ranges.
-func (c *Coordinator) ScanFirst(ctx context.Context, spans []keys.Span, o txn.ScanOptions) (rows [][]kv.KeyValue, rests []*keys.Span, err error) {
+// ScanAll implements txn.Keeper.
+func (c *Coordinator) ScanAll(ctx context.Context, spans []keys.Span, o txn.ScanOptions) (rows [][]kv.KeyValue, rests []*keys.Span, err error) {
 	scans := make([]kv.ScanRequest, len(spans))
 	b := &kv.Batch{Header: kv.Header{WaitPolicy: o.Wait, MaxKeys: o.MaxRows, TargetBytes: o.TargetBytes, Hold: o.Hold && o.Lock != kv.NoLock},
-		Requests: make([]kv.Request, len(spans)), Apart: true}
+		Requests: make([]kv.Request, len(spans)), Apart: o.MaxRows > 0 || o.TargetBytes > 0}
 	for i, s := range spans {
 		if err := c.stall(ctx, keys.Span{Start: s.Start, End: s.Stop()}); err != nil {
 			return nil, nil, err
@@ -290,46 +290,6 @@ func (c *Coordinator) ScanFirst(ctx context.Context, spans []keys.Span, o txn.Sc
 		}
 	}
 	return rows, rests, nil
-}
-
-// ScanMany implements txn.Keeper: it scans several spans completely, in parallel over their ranges.
-func (c *Coordinator) ScanMany(ctx context.Context, spans []keys.Span, o txn.ScanOptions) ([][]kv.KeyValue, error) {
-	scans := make([]kv.ScanRequest, len(spans))
-	b := &kv.Batch{Header: kv.Header{WaitPolicy: o.Wait, Hold: o.Hold && o.Lock != kv.NoLock}, Requests: make([]kv.Request, len(spans))}
-	for i, s := range spans {
-		if err := c.stall(ctx, keys.Span{Start: s.Start, End: s.Stop()}); err != nil {
-			return nil, err
-		}
-		scans[i] = kv.ScanRequest{Start: s.Start, End: s.Stop(), Reverse: o.Reverse, Lock: o.Lock}
-		b.Requests[i] = &scans[i]
-		if o.Lock != kv.NoLock {
-			c.locking(keys.Span{Start: s.Start, End: s.Stop()})
-		}
-	}
-	prepare := c.state.PrepareRead
-	if o.Lock != kv.NoLock {
-		prepare = func(b *kv.Batch) { c.state.PrepareLocking(b, spans[0].Start, false) }
-	}
-	r, err := c.send(ctx, b, prepare)
-	if err != nil {
-		return nil, err
-	}
-	if len(r.Responses) != len(spans) {
-		return nil, txn.ErrMalformed
-	}
-	out := make([][]kv.KeyValue, len(spans))
-	for i := range spans {
-		scan, ok := r.Responses[i].(*kv.ScanResponse)
-		if !ok || scan.Resume != nil {
-			return nil, txn.ErrMalformed
-		}
-		s := keys.Span{Start: scans[i].Start, End: scans[i].End}
-		c.state.NoteRead(s)
-		c.noteLocked(o.Lock, scan.Rows)
-		c.noteHeld(s, o.Hold, o.Lock, r)
-		out[i] = scan.Rows
-	}
-	return out, nil
 }
 
 // Write implements txn.Coordinator. It is for writes that leave before the commit; those of the commit leave with the record.
