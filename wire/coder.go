@@ -346,6 +346,9 @@ func (c *Coder) fixed64(n uint32, v *uint64) {
 // Sfixed64 is one that may be negative.
 func (c *Coder) Sfixed64(n uint32, v *int64) { c.Fixed64(n, (*uint64)(unsafe.Pointer(v))) }
 
+// Float64 is a floating-point number.
+func (c *Coder) Float64(n uint32, v *float64) { c.Fixed64(n, (*uint64)(unsafe.Pointer(v))) }
+
 // As is an integer that stands for another value.
 func As[T any](c *Coder, n uint32, v *T, number func(T) uint64, from func(uint64) T) {
 	if c.r.field == n {
