@@ -4,7 +4,6 @@ import (
 	"meridian/clock"
 	"meridian/kv"
 	"meridian/replica/lease"
-	"meridian/storage/mvcc"
 	"meridian/wire"
 )
 
@@ -84,7 +83,7 @@ func appendCommand(b []byte, c *Command) []byte {
 	b = wire.Fixed64(b, commandID, c.id)
 	b = wire.Uint(b, 5, c.LeaseSequence)
 	b, at := wire.Begin(b, 7)
-	b = wire.End(c.Delta.Append(b), at)
+	b = wire.End(wire.Append(b, &c.Delta, (*Stats).Fields), at)
 	b = wire.Timestamp(b, 9, c.ClosedTimestamp)
 	b = wire.Timestamp(b, 11, c.WriteAt)
 	if c.Trigger != nil {
@@ -144,7 +143,7 @@ func readCommand(r *wire.Reader, c *Command) {
 		case 5:
 			c.LeaseSequence = r.Uint()
 		case 7:
-			mvcc.ReadStats(r, &c.Delta)
+			wire.In(r, &c.Delta, (*Stats).Fields)
 		case 9:
 			c.ClosedTimestamp = r.Timestamp()
 		case 11:

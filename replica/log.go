@@ -11,7 +11,6 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/storage/engine"
-	"meridian/storage/mvcc"
 	"meridian/wire"
 )
 
@@ -115,7 +114,7 @@ func (a *appliedState) append(b []byte) []byte {
 	b = wire.Uint(b, 5, a.leaseIndex)
 	b = wire.Timestamp(b, 7, a.closed)
 	b, at := wire.Begin(b, 9)
-	return a.laterState.append(wire.End(a.stats.Append(b), at))
+	return a.laterState.append(wire.End(wire.Append(b, &a.stats, (*Stats).Fields), at))
 }
 
 // readAppliedState decodes the bytes of append. It is part of what replicas compare, so it is the same in all of them.
@@ -131,7 +130,7 @@ func readAppliedState(r *wire.Reader, a *appliedState) {
 		case 7:
 			a.closed = r.Timestamp()
 		case 9:
-			mvcc.ReadStats(r, &a.stats)
+			wire.In(r, &a.stats, (*Stats).Fields)
 		default:
 			if !a.laterState.read(r) {
 				r.Refuse()
