@@ -237,7 +237,7 @@ func readFrame(r *wire.Reader, ms []replica.Message) (position uint64, _ []repli
 			position = r.Uint()
 		case frameMessage:
 			ms = append(ms, replica.Message{})
-			replica.ReadMessage(r, &ms[len(ms)-1])
+			wire.In(r, &ms[len(ms)-1], (*replica.Message).Fields)
 		default:
 			r.Skip()
 		}

@@ -343,6 +343,13 @@ func (c *Coder) fixed64(n uint32, v *uint64) {
 	c.next()
 }
 
+// Place is an integer that is written whatever its value, so that PutPlace can change it.
+func (c *Coder) Place(n uint32, v *uint64) {
+	if c.r.field == n || c.r.field == writing {
+		c.fixed64(n, v)
+	}
+}
+
 // Sfixed64 is one that may be negative.
 func (c *Coder) Sfixed64(n uint32, v *int64) { c.Fixed64(n, (*uint64)(unsafe.Pointer(v))) }
 
