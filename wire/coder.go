@@ -485,14 +485,7 @@ func (c *Coder) timestamp(n uint32, v *clock.Timestamp) {
 }
 
 // Packed is a list of integers.
-func (c *Coder) Packed(n uint32, v *[]uint64) {
-	if c.r.field == writing {
-		c.r.b = Packed(c.r.b, n, *v)
-	} else if c.r.field == n {
-		*v = c.r.Packed()
-		c.next()
-	}
-}
+func (c *Coder) Packed(n uint32, v *[]uint64) { Numbers(c, n, v) }
 
 // Numbers is a list of integers whose type has a name.
 func Numbers[T ~uint32 | ~uint64](c *Coder, n uint32, l *[]T) {
