@@ -13,6 +13,7 @@ import (
 	"meridian/kv"
 	"meridian/sim"
 	"meridian/transport"
+	"meridian/wire"
 )
 
 // crowd is many nodes whose calls arrive at once.
@@ -53,7 +54,7 @@ func (t caller) CallAddr(ctx context.Context, addr, method string, req []byte) (
 }
 
 func (t caller) CallClass(ctx context.Context, _ transport.Class, to kv.NodeID, _ string, req []byte) ([]byte, error) {
-	p, err := decodePing(req)
+	p, err := wire.Decoded(req, (*ping).fields)
 	if err != nil {
 		return nil, err
 	}
@@ -75,11 +76,11 @@ func (t caller) CallClass(ctx context.Context, _ transport.Class, to kv.NodeID, 
 	if cut || answer == nil {
 		return nil, &transport.UnreachableError{}
 	}
-	reply, err := answer(ctx, t.node, p.append(nil))
+	reply, err := answer(ctx, t.node, wire.Append(nil, &p, (*ping).fields))
 	if err != nil {
 		return nil, err
 	}
-	a, err := decodePong(reply)
+	a, err := wire.Decoded(reply, (*pong).fields)
 	if err != nil {
 		return nil, err
 	}

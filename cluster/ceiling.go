@@ -38,35 +38,14 @@ type storedCeiling struct {
 	Revision uint64
 }
 
-func appendCeiling(b []byte, c *storedCeiling) []byte {
-	return wire.Uint(wire.Int(wire.Int(b, 1, int64(c.Allow)), 3, int64(c.Assume)), 5, c.Revision)
-}
-
-func readCeiling(r *wire.Reader, c *storedCeiling) {
-	for m := r.Open("cluster.Ceiling"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			c.Allow = time.Duration(r.Int())
-		case 3:
-			c.Assume = time.Duration(r.Int())
-		case 5:
-			c.Revision = r.Uint()
-		default:
-			r.Skip()
-		}
+func (x *storedCeiling) fields(c *wire.Coder) {
+	c.Message("cluster.Ceiling", wire.Skips)
+	wire.Int64(c, 1, &x.Allow)
+	wire.Int64(c, 3, &x.Assume)
+	wire.Uint64(c, 5, &x.Revision)
+	if c.Complete() && (x.Allow < 0 || x.Assume < 0) {
+		c.Malformed()
 	}
-	if c.Allow < 0 || c.Assume < 0 {
-		r.Malformed()
-	}
-}
-
-func decodeCeiling(b []byte) (c storedCeiling, err error) {
-	if b == nil {
-		return c, nil
-	}
-	r := wire.Read(b)
-	readCeiling(&r, &c)
-	return c, r.Err()
 }
 
 // endless is a part of a ceiling for comparisons: none is more than any.
@@ -164,7 +143,7 @@ func (c *Cluster) keepCeiling(ctx context.Context, store CeilingStore, k *ceilin
 	if err != nil {
 		return false
 	}
-	have, err := decodeCeiling(raw)
+	have, err := wire.Decoded(raw, (*storedCeiling).fields)
 	if err != nil {
 		c.o.Host.Log.Warn("the agreement about clocks can't be read; commits wait for this node's epsilon", "error", err)
 		return false
@@ -188,7 +167,7 @@ func (c *Cluster) keepCeiling(ctx context.Context, store CeilingStore, k *ceilin
 	if !ok {
 		return false
 	}
-	if err := store.CPut(limit, raw, appendCeiling(nil, &storedCeiling{next, have.Revision + 1})); err != nil {
+	if err := store.CPut(limit, raw, wire.Append(nil, &storedCeiling{next, have.Revision + 1}, (*storedCeiling).fields)); err != nil {
 		return false // by another node, or unknown: the next read tells
 	}
 	c.o.Host.Log.Info("the bound on how far commits may be ahead of true time changes", "allowed", next.Allow, "assumed", next.Assume, "largest epsilon", max(k.now, k.before))

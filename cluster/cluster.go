@@ -14,6 +14,7 @@ import (
 	"meridian/host"
 	"meridian/kv"
 	"meridian/transport"
+	"meridian/wire"
 )
 
 // Transport is what membership needs of package transport.
@@ -469,13 +470,16 @@ func (c *Cluster) pingOnce(ctx context.Context, id kv.NodeID, p *peer) (again bo
 	defer cancel()
 	out := c.pingTo(p)
 	out.contradicts = c.contradicts(p)
-	req := out.append(make([]byte, 0, 256+40*len(out.digest)))
+	req := wire.Append(make([]byte, 0, 256+40*len(out.digest)), &out, (*ping).fields)
 	start, wall := c.o.Host.Clock.Monotonic(), c.o.Clock.Wall()
 	reply, err := c.o.Transport.CallClass(pctx, transport.ClassSystem, id, PingMethod, req)
 	end := c.o.Host.Clock.Monotonic()
 	var answer *pong
 	if err == nil {
-		answer, err = decodePong(reply)
+		var a pong
+		if a, err = wire.Decoded(reply, (*pong).fields); err == nil {
+			answer = &a
+		}
 	}
 	if err == nil {
 		c.absorb(answer) // before the peer counts as told: Tell returns then, and its caller goes by the news
@@ -532,7 +536,7 @@ func (c *Cluster) refused(e *transport.OffsetError, wall time.Time, start, end t
 	if g := e.Greeting; g != nil {
 		wall, start, end = g.Wall, g.Begun, g.Ended
 	}
-	if p, err := decodePong(e.Reply); len(e.Reply) > 0 && err == nil {
+	if p, err := wire.Decoded(e.Reply, (*pong).fields); len(e.Reply) > 0 && err == nil {
 		theirs = p.wall
 	}
 	took, at := end-start, max(end, 1)
@@ -622,7 +626,7 @@ func (c *Cluster) ownRecord() *Liveness {
 
 // answer is the handler of PingMethod.
 func (c *Cluster) answer(_ context.Context, _ kv.NodeID, req []byte) ([]byte, error) {
-	p, err := decodePing(req)
+	p, err := wire.Decoded(req, (*ping).fields)
 	if err != nil {
 		return nil, err
 	}
@@ -643,7 +647,7 @@ func (c *Cluster) answer(_ context.Context, _ kv.NodeID, req []byte) ([]byte, er
 	if c.o.TimeSource != nil {
 		a.source = c.o.TimeSource()
 	}
-	return a.append(make([]byte, 0, 64+256*len(a.entries))), nil
+	return wire.Append(make([]byte, 0, 64+256*len(a.entries)), &a, (*pong).fields), nil
 }
 
 // news adds to an answer all that is newer than a digest.
@@ -848,7 +852,7 @@ func (c *Cluster) ask(ctx context.Context, addr string) error {
 	c.mu.RLock()
 	req := c.ping()
 	c.mu.RUnlock()
-	reply, err := c.o.Transport.CallAddr(ctx, addr, PingMethod, req.append(nil))
+	reply, err := c.o.Transport.CallAddr(ctx, addr, PingMethod, wire.Append(nil, &req, (*ping).fields))
 	var excessive *transport.OffsetError
 	if errors.As(err, &excessive) {
 		if o := c.refused(excessive, wall, start, c.o.Host.Clock.Monotonic()); !o.beyond(clockLimit(c.o.Clock.MaxOffset())) {
@@ -858,10 +862,10 @@ func (c *Cluster) ask(ctx context.Context, addr string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", addr, err)
 	}
-	p, err := decodePong(reply)
+	p, err := wire.Decoded(reply, (*pong).fields)
 	if err != nil {
 		return fmt.Errorf("%s: %w", addr, err)
 	}
-	c.absorb(p)
+	c.absorb(&p)
 	return nil
 }

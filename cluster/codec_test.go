@@ -11,6 +11,7 @@ import (
 	"meridian/clock"
 	"meridian/kv"
 	"meridian/version"
+	"meridian/wire"
 	"meridian/wire/wiretest"
 )
 
@@ -54,15 +55,15 @@ func TestBytesComeBack(t *testing.T) {
 		if got, err := DecodeLiveness(AppendLiveness(nil, &l)); err != nil || got != l {
 			t.Fatalf("%v: %+v", err, got)
 		}
-		p := &ping{digest: []known{{node: 3, life: 4, revision: 5, incarnation: 6, expiration: drawTimestamp(t)}}}
+		p := ping{digest: []known{{node: 3, life: 4, revision: 5, incarnation: 6, expiration: drawTimestamp(t)}}}
 		if rapid.Bool().Draw(t, "full") {
 			p.entry, p.record = e, &l
 		}
-		if got, err := decodePing(p.append(nil)); err != nil || !reflect.DeepEqual(got, p) {
+		if got, err := wire.Decoded(wire.Append(nil, &p, (*ping).fields), (*ping).fields); err != nil || !reflect.DeepEqual(got, p) {
 			t.Fatalf("%v: %+v", err, got)
 		}
-		a := &pong{wall: time.Unix(0, 5), entries: []*Entry{e, e}, records: []Liveness{l}}
-		if got, err := decodePong(a.append(nil)); err != nil || !reflect.DeepEqual(got, a) {
+		a := pong{wall: time.Unix(0, 5).UTC(), entries: []*Entry{e, e}, records: []Liveness{l}}
+		if got, err := wire.Decoded(wire.Append(nil, &a, (*pong).fields), (*pong).fields); err != nil || !reflect.DeepEqual(got, a) {
 			t.Fatalf("%v: %+v", err, got)
 		}
 	})
@@ -76,13 +77,13 @@ func TestMessages(t *testing.T) {
 	}
 	live := func(l *Liveness) { l.Node = max(l.Node, 1) }
 	wiretest.Run(t, []wiretest.Message{
-		wiretest.Of("cluster.Entry", wiretest.Keeps, appendEntry, readEntry, entry),
-		wiretest.Of("cluster.Tier", wiretest.Refuses, appendTier, readTier, nil),
-		wiretest.Of("cluster.Capacity", wiretest.Keeps, appendCapacity, readCapacity, nil),
-		wiretest.Of("cluster.Liveness", wiretest.Keeps, AppendLiveness, readLiveness, live),
-		wiretest.Of("cluster.Ceiling", wiretest.Skips, appendCeiling, readCeiling, func(c *storedCeiling) { c.Allow, c.Assume = c.Allow&math.MaxInt64, c.Assume&math.MaxInt64 }),
-		wiretest.Of("cluster.Known", wiretest.Skips, appendKnown, readKnown, nil),
-		wiretest.Of("cluster.Ping", wiretest.Skips, func(b []byte, p *ping) []byte { return p.append(b) }, readPing, func(p *ping) {
+		wiretest.Declared("cluster.Entry", wiretest.Keeps, (*Entry).fields, entry),
+		wiretest.Declared("cluster.Tier", wiretest.Refuses, (*Tier).fields, nil),
+		wiretest.Declared("cluster.Capacity", wiretest.Keeps, (*Capacity).fields, nil),
+		wiretest.Declared("cluster.Liveness", wiretest.Keeps, (*Liveness).fields, live),
+		wiretest.Declared("cluster.Ceiling", wiretest.Skips, (*storedCeiling).fields, func(c *storedCeiling) { c.Allow, c.Assume = c.Allow&math.MaxInt64, c.Assume&math.MaxInt64 }),
+		wiretest.Declared("cluster.Known", wiretest.Skips, (*known).fields, nil),
+		wiretest.Declared("cluster.Ping", wiretest.Skips, (*ping).fields, func(p *ping) {
 			if p.entry != nil {
 				entry(p.entry)
 			}
@@ -90,8 +91,8 @@ func TestMessages(t *testing.T) {
 				live(p.record)
 			}
 		}),
-		wiretest.Of("cluster.Pong", wiretest.Skips, func(b []byte, p *pong) []byte { return p.append(b) }, readPong, func(p *pong) {
-			p.wall = time.Unix(0, 5)
+		wiretest.Declared("cluster.Pong", wiretest.Skips, (*pong).fields, func(p *pong) {
+			p.wall = time.Unix(0, 5).UTC()
 			for i := range p.entries {
 				if p.entries[i] == nil {
 					p.entries[i] = &Entry{}
@@ -109,21 +110,21 @@ func FuzzDecode(f *testing.F) {
 	e := &Entry{Node: 1, Addr: "a:1", Locality: Locality{{"region", "r"}}}
 	l := Liveness{Node: 2, Incarnation: 3}
 	f.Add(AppendLiveness(nil, &l))
-	f.Add((&ping{entry: e, record: &l, digest: []known{{node: 1}}}).append(nil))
-	f.Add((&pong{entries: []*Entry{e}, records: []Liveness{l}}).append(nil))
+	f.Add(wire.Append(nil, &ping{entry: e, record: &l, digest: []known{{node: 1}}}, (*ping).fields))
+	f.Add(wire.Append(nil, &pong{entries: []*Entry{e}, records: []Liveness{l}}, (*pong).fields))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if l, err := DecodeLiveness(b); err == nil {
 			if again, err := DecodeLiveness(AppendLiveness(nil, &l)); err != nil || again != l {
 				t.Fatal(err, again)
 			}
 		}
-		if p, err := decodePing(b); err == nil {
-			if again, err := decodePing(p.append(nil)); err != nil || !reflect.DeepEqual(again, p) {
+		if p, err := wire.Decoded(b, (*ping).fields); err == nil {
+			if again, err := wire.Decoded(wire.Append(nil, &p, (*ping).fields), (*ping).fields); err != nil || !reflect.DeepEqual(again, p) {
 				t.Fatal(err, again)
 			}
 		}
-		if p, err := decodePong(b); err == nil {
-			if again, err := decodePong(p.append(nil)); err != nil || !reflect.DeepEqual(again, p) {
+		if p, err := wire.Decoded(b, (*pong).fields); err == nil {
+			if again, err := wire.Decoded(wire.Append(nil, &p, (*pong).fields), (*pong).fields); err != nil || !reflect.DeepEqual(again, p) {
 				t.Fatal(err, again)
 			}
 		}

@@ -1,7 +1,7 @@
 package cluster
 
 import (
-	"math"
+	"slices"
 	"time"
 
 	"meridian/clock"
@@ -61,149 +61,69 @@ func (e *Entry) newer(life, revision uint64) bool {
 // maxText bounds every string of an entry.
 const maxText = 1 << 12
 
-func text(r *wire.Reader) string {
-	b := r.Bytes()
-	if len(b) > maxText {
-		r.Malformed()
-		return ""
-	}
-	return string(b)
-}
-
-func appendEntry(b []byte, e *Entry) []byte {
-	b = wire.Uint(b, 1, uint64(e.Node))
-	b = wire.Uint(b, 3, uint64(e.Store))
-	b = wire.Uint(b, 5, e.Life)
-	b = wire.Uint(b, 7, e.Revision)
-	b = wire.String(b, 9, e.Addr)
-	b = wire.Uint(b, 11, e.Versions.Own.Uint64())
-	b = wire.Uint(b, 13, e.Versions.Oldest.Uint64())
-	b = wire.Uint(b, 15, e.Versions.Acting.Uint64())
-	// Versions that the node reads may not be collected.
-	b = wire.Timestamp(b, 17, e.Protected)
-	b = wire.Uint(b, 19, e.Start)
-	b = wire.Fixed64(b, 21, e.Token)
-	b = wire.Uint(b, 23, e.Position)
-	b = wire.String(b, 2, e.SQLAddr)
-	b = wire.String(b, 4, e.HTTPAddr)
-	for i := range e.Locality {
-		var at int
-		b, at = wire.Begin(b, 6)
-		b = wire.End(appendTier(b, &e.Locality[i]), at)
-	}
-	b = wire.String(b, 8, e.Build)
-	b = wire.Int(b, 10, e.StartedAt.UnixNano())
-	b = wire.Bool(b, 12, e.Draining)
-	b = wire.Bool(b, 14, e.Decommissioning)
-	b = wire.Bool(b, 16, e.Slow)
-	b = wire.Bool(b, 18, e.Full)
-	for _, a := range e.Attributes {
-		b = wire.Element(b, 22, []byte(a))
-	}
-	b, at := wire.Begin(b, 20)
-	b = wire.End(appendCapacity(b, &e.Capacity), at)
-	return e.Unknown.Append(b)
-}
-
-func readEntry(r *wire.Reader, e *Entry) {
-	e.StartedAt = time.Unix(0, 0).UTC()
-	for m := r.Open("cluster.Entry"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			e.Node = kv.NodeID(r.Uint32())
-		case 2:
-			e.SQLAddr = text(r)
-		case 3:
-			e.Store = kv.StoreID(r.Uint32())
-		case 4:
-			e.HTTPAddr = text(r)
-		case 5:
-			e.Life = r.Uint()
-		case 6:
-			readTier(r, wire.Grow(r, (*[]Tier)(&e.Locality)))
-		case 7:
-			e.Revision = r.Uint()
-		case 8:
-			e.Build = text(r)
-		case 9:
-			e.Addr = text(r)
-		case 10:
-			e.StartedAt = time.Unix(0, r.Int()).UTC()
-		case 11:
-			e.Versions.Own = version.From(r.Uint())
-		case 12:
-			e.Draining = r.Bool()
-		case 13:
-			e.Versions.Oldest = version.From(r.Uint())
-		case 14:
-			e.Decommissioning = r.Bool()
-		case 15:
-			e.Versions.Acting = version.From(r.Uint())
-		case 16:
-			e.Slow = r.Bool()
-		case 17:
-			e.Protected = r.Timestamp()
-		case 18:
-			e.Full = r.Bool()
-		case 19:
-			e.Start = r.Uint()
-		case 20:
-			readCapacity(r, &e.Capacity)
-		case 21:
-			e.Token = r.Fixed64()
-		case 22:
-			*wire.Grow(r, &e.Attributes) = text(r)
-		case 23:
-			e.Position = r.Uint()
-		default:
-			r.Keep(&e.Unknown)
-		}
-	}
-	if e.Node == 0 {
-		r.Malformed()
+func text(c *wire.Coder, n uint32, v *string) {
+	if c.String(n, v); !c.Writing() && len(*v) > maxText {
+		c.Malformed()
 	}
 }
 
-func appendTier(b []byte, t *Tier) []byte { return wire.String(wire.String(b, 1, t.Key), 3, t.Value) }
-
-func readTier(r *wire.Reader, t *Tier) {
-	for m := r.Open("cluster.Tier"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			t.Key = text(r)
-		case 3:
-			t.Value = text(r)
-		default:
-			r.Refuse()
-		}
+// instant is a time in nanoseconds. Zero, which is not written, is one as well.
+func instant(c *wire.Coder, n uint32, t *time.Time) {
+	var ns int64
+	if c.Writing() {
+		ns = t.UnixNano()
+	} else if c.At() != n && !t.IsZero() {
+		return
+	}
+	if wire.Int64(c, n, &ns); !c.Writing() {
+		*t = time.Unix(0, ns).UTC()
 	}
 }
 
-func appendCapacity(b []byte, c *Capacity) []byte {
-	b = wire.Uint(wire.Uint(b, 1, uint64(c.Ranges)), 3, uint64(c.Leases))
-	b = wire.Uint(wire.Uint(b, 5, c.UsedBytes), 7, c.AvailableBytes)
-	b = wire.Fixed64(b, 9, math.Float64bits(c.QueriesPerSecond))
-	b = wire.Fixed64(b, 2, math.Float64bits(c.WritesPerSecond))
-	return c.Unknown.Append(b)
+func (e *Entry) fields(c *wire.Coder) {
+	c.Message("cluster.Entry", wire.Skips)
+	wire.Uint32(c, 1, &e.Node)
+	wire.Uint32(c, 3, &e.Store)
+	wire.Uint64(c, 5, &e.Life)
+	wire.Uint64(c, 7, &e.Revision)
+	text(c, 9, &e.Addr)
+	wire.As(c, 11, &e.Versions.Own, version.Version.Uint64, version.From)
+	wire.As(c, 13, &e.Versions.Oldest, version.Version.Uint64, version.From)
+	wire.As(c, 15, &e.Versions.Acting, version.Version.Uint64, version.From)
+	c.Timestamp(17, &e.Protected) // versions that the node reads may not be collected
+	wire.Uint64(c, 19, &e.Start)
+	c.Fixed64(21, &e.Token)
+	wire.Uint64(c, 23, &e.Position)
+	text(c, 2, &e.SQLAddr)
+	text(c, 4, &e.HTTPAddr)
+	wire.List(c, 6, (*[]Tier)(&e.Locality), (*Tier).fields)
+	text(c, 8, &e.Build)
+	instant(c, 10, &e.StartedAt)
+	c.Bool(12, &e.Draining)
+	c.Bool(14, &e.Decommissioning)
+	c.Bool(16, &e.Slow)
+	c.Bool(18, &e.Full)
+	c.Strings(22, &e.Attributes)
+	wire.One(c, 20, &e.Capacity, (*Capacity).fields)
+	c.Unknown(&e.Unknown)
+	if c.Complete() && (e.Node == 0 || slices.ContainsFunc(e.Attributes, func(a string) bool { return len(a) > maxText })) {
+		c.Malformed()
+	}
 }
 
-func readCapacity(r *wire.Reader, c *Capacity) {
-	for m := r.Open("cluster.Capacity"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			c.Ranges = r.Uint32()
-		case 3:
-			c.Leases = r.Uint32()
-		case 5:
-			c.UsedBytes = r.Uint()
-		case 7:
-			c.AvailableBytes = r.Uint()
-		case 2:
-			c.WritesPerSecond = math.Float64frombits(r.Fixed64())
-		case 9:
-			c.QueriesPerSecond = math.Float64frombits(r.Fixed64())
-		default:
-			r.Keep(&c.Unknown)
-		}
-	}
+func (t *Tier) fields(c *wire.Coder) {
+	c.Message("cluster.Tier", wire.Refuses)
+	text(c, 1, &t.Key)
+	text(c, 3, &t.Value)
+}
+
+func (x *Capacity) fields(c *wire.Coder) {
+	c.Message("cluster.Capacity", wire.Skips)
+	wire.Uint32(c, 1, &x.Ranges)
+	wire.Uint32(c, 3, &x.Leases)
+	wire.Uint64(c, 5, &x.UsedBytes)
+	wire.Uint64(c, 7, &x.AvailableBytes)
+	c.Float64(9, &x.QueriesPerSecond)
+	c.Float64(2, &x.WritesPerSecond)
+	c.Unknown(&x.Unknown)
 }

@@ -46,47 +46,25 @@ func (l Liveness) String() string {
 	return s
 }
 
-// AppendLiveness adds a record's fields, as stored under keys.LivenessKey.
-func AppendLiveness(b []byte, l *Liveness) []byte {
-	b = wire.Uint(b, 1, uint64(l.Node))
-	b = wire.Uint(b, 3, l.Incarnation)
-	b = wire.Timestamp(b, 5, l.Expiration)
-	b = wire.Bool(b, 7, l.Draining)
-	b = wire.Bool(b, 9, l.Decommissioning)
-	b = wire.Bool(b, 11, l.Decommissioned)
-	return l.Unknown.Append(b)
+func (l *Liveness) fields(c *wire.Coder) {
+	c.Message("cluster.Liveness", wire.Skips)
+	wire.Uint32(c, 1, &l.Node)
+	wire.Uint64(c, 3, &l.Incarnation)
+	c.Timestamp(5, &l.Expiration)
+	c.Bool(7, &l.Draining)
+	c.Bool(9, &l.Decommissioning)
+	c.Bool(11, &l.Decommissioned)
+	c.Unknown(&l.Unknown)
+	if c.Complete() && l.Node == 0 {
+		c.Malformed()
+	}
 }
 
-func readLiveness(r *wire.Reader, l *Liveness) {
-	for m := r.Open("cluster.Liveness"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			l.Node = kv.NodeID(r.Uint32())
-		case 3:
-			l.Incarnation = r.Uint()
-		case 5:
-			l.Expiration = r.Timestamp()
-		case 7:
-			l.Draining = r.Bool()
-		case 9:
-			l.Decommissioning = r.Bool()
-		case 11:
-			l.Decommissioned = r.Bool()
-		default:
-			r.Keep(&l.Unknown)
-		}
-	}
-	if l.Node == 0 {
-		r.Malformed()
-	}
-}
+// AppendLiveness adds a record's bytes, as stored under keys.LivenessKey.
+func AppendLiveness(b []byte, l *Liveness) []byte { return wire.Append(b, l, (*Liveness).fields) }
 
 // DecodeLiveness reads what AppendLiveness wrote.
-func DecodeLiveness(b []byte) (l Liveness, err error) {
-	r := wire.Read(b)
-	readLiveness(&r, &l)
-	return l, r.Err()
-}
+func DecodeLiveness(b []byte) (Liveness, error) { return wire.Decoded(b, (*Liveness).fields) }
 
 // LivenessStore keeps the records, in the system range. Values are opaque to it. Both methods are linearizable.
 type LivenessStore interface {

@@ -42,122 +42,35 @@ type pong struct {
 	epsilon time.Duration
 }
 
-func (p *ping) append(b []byte) []byte {
-	var at int
-	if p.entry != nil {
-		b, at = wire.Begin(b, 1)
-		b = wire.End(appendEntry(b, p.entry), at)
-	}
-	if p.record != nil {
-		b, at = wire.Begin(b, 3)
-		b = wire.End(AppendLiveness(b, p.record), at)
-	}
-	for i := range p.digest {
-		b, at = wire.Begin(b, 5)
-		b = wire.End(appendKnown(b, &p.digest[i]), at)
-	}
-	return wire.Bool(wire.Bool(b, 2, p.brief), 4, p.contradicts)
+func (p *ping) fields(c *wire.Coder) {
+	c.Message("cluster.Ping", wire.Skips)
+	wire.Opt(c, 1, &p.entry, (*Entry).fields)
+	wire.Opt(c, 3, &p.record, (*Liveness).fields)
+	wire.List(c, 5, &p.digest, (*known).fields)
+	c.Bool(2, &p.brief)
+	c.Bool(4, &p.contradicts)
 }
 
-func readPing(r *wire.Reader, p *ping) {
-	for m := r.Open("cluster.Ping"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			p.entry = &Entry{}
-			readEntry(r, p.entry)
-		case 3:
-			p.record = &Liveness{}
-			readLiveness(r, p.record)
-		case 5:
-			readKnown(r, wire.Grow(r, &p.digest))
-		case 2:
-			p.brief = r.Bool()
-		case 4:
-			p.contradicts = r.Bool()
-		default:
-			r.Skip()
+func (k *known) fields(c *wire.Coder) {
+	c.Message("cluster.Known", wire.Skips)
+	wire.Uint32(c, 1, &k.node)
+	wire.Uint64(c, 3, &k.life)
+	wire.Uint64(c, 5, &k.revision)
+	wire.Uint64(c, 7, &k.incarnation)
+	c.Timestamp(9, &k.expiration)
+}
+
+func (p *pong) fields(c *wire.Coder) {
+	c.Message("cluster.Pong", wire.Skips)
+	instant(c, 1, &p.wall)
+	wire.Large(c, 3, &p.entries, func(e **Entry, c *wire.Coder) {
+		if *e == nil {
+			*e = &Entry{}
 		}
-	}
-}
-
-func appendKnown(b []byte, k *known) []byte {
-	b = wire.Uint(wire.Uint(b, 1, uint64(k.node)), 3, k.life)
-	b = wire.Uint(wire.Uint(b, 5, k.revision), 7, k.incarnation)
-	return wire.Timestamp(b, 9, k.expiration)
-}
-
-func readKnown(r *wire.Reader, k *known) {
-	for m := r.Open("cluster.Known"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			k.node = kv.NodeID(r.Uint32())
-		case 3:
-			k.life = r.Uint()
-		case 5:
-			k.revision = r.Uint()
-		case 7:
-			k.incarnation = r.Uint()
-		case 9:
-			k.expiration = r.Timestamp()
-		default:
-			r.Skip()
-		}
-	}
-}
-
-func decodePing(b []byte) (*ping, error) {
-	r := wire.Read(b)
-	p := &ping{}
-	if readPing(&r, p); r.Err() != nil {
-		return nil, r.Err()
-	}
-	return p, nil
-}
-
-func (p *pong) append(b []byte) []byte {
-	b = wire.Int(b, 1, p.wall.UnixNano())
-	var at int
-	for _, e := range p.entries {
-		b, at = wire.BeginLong(b, 3, 0x80)
-		b = wire.End(appendEntry(b, e), at)
-	}
-	for i := range p.records {
-		b, at = wire.Begin(b, 5)
-		b = wire.End(AppendLiveness(b, &p.records[i]), at)
-	}
-	b = wire.Bool(b, 2, p.brief)
-	return wire.Int(wire.String(b, 4, p.source), 6, int64(p.epsilon))
-}
-
-func readPong(r *wire.Reader, p *pong) {
-	p.wall = time.Unix(0, 0)
-	for m := r.Open("cluster.Pong"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			p.wall = time.Unix(0, r.Int())
-		case 3:
-			e := &Entry{}
-			readEntry(r, e)
-			p.entries = append(p.entries, e)
-		case 5:
-			readLiveness(r, wire.Grow(r, &p.records))
-		case 2:
-			p.brief = r.Bool()
-		case 4:
-			p.source = r.String()
-		case 6:
-			p.epsilon = time.Duration(r.Int())
-		default:
-			r.Skip()
-		}
-	}
-}
-
-func decodePong(b []byte) (*pong, error) {
-	r := wire.Read(b)
-	p := &pong{}
-	if readPong(&r, p); r.Err() != nil {
-		return nil, r.Err()
-	}
-	return p, nil
+		(*e).fields(c)
+	}, func(**Entry) int { return 0x80 })
+	wire.List(c, 5, &p.records, (*Liveness).fields)
+	c.Bool(2, &p.brief)
+	c.String(4, &p.source)
+	wire.Int64(c, 6, &p.epsilon)
 }

@@ -285,12 +285,3 @@ func (q *SubsumeResponse) fields(c *wire.Coder) {
 	wire.Uint64(c, 3, &q.Applied)
 	c.Timestamp(5, &q.Freeze)
 }
-
-// PositionField adds a position of a store as a field, unless it is zero.
-func PositionField(b []byte, field uint32, p *StorePosition) []byte {
-	if *p == (StorePosition{}) {
-		return b
-	}
-	b, at := wire.Begin(b, field)
-	return wire.End(wire.Append(b, p, (*StorePosition).Fields), at)
-}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -216,36 +215,21 @@ func (s *Store) hashOf(ctx context.Context, p kv.ReplicaDescriptor, k hashKey) (
 	if err != nil {
 		return 0, h, err
 	}
-	if err := stream.Send(appendHashRequest(nil, &k)); err != nil {
+	if err := stream.Send(wire.Append(nil, &k, (*hashKey).fields)); err != nil {
 		return 0, h, err
 	}
 	b, err := stream.Recv()
 	if err != nil {
 		return 0, h, err
 	}
-	r := wire.Read(b)
-	var answer hashAnswer
-	if readHashAnswer(&r, &answer); r.Err() != nil {
-		return 0, h, r.Err()
-	}
-	return answer.index, answer.hash, nil
+	answer, err := wire.Decoded(b, (*hashAnswer).fields)
+	return answer.index, answer.hash, err
 }
 
-func appendHashRequest(b []byte, k *hashKey) []byte {
-	return wire.Uint(wire.Uint(b, 1, uint64(k.id)), 3, k.command)
-}
-
-func readHashRequest(r *wire.Reader, k *hashKey) {
-	for m := r.Open("rangeserver.HashRequest"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			k.id = kv.RangeID(r.Uint())
-		case 3:
-			k.command = r.Uint()
-		default:
-			r.Skip()
-		}
-	}
+func (k *hashKey) fields(c *wire.Coder) {
+	c.Message("rangeserver.HashRequest", wire.Skips)
+	wire.Uint64(c, 1, &k.id)
+	wire.Uint64(c, 3, &k.command)
 }
 
 // hashAnswer is a replica's hash at an index of its log.
@@ -254,23 +238,20 @@ type hashAnswer struct {
 	hash  replica.Hash
 }
 
-func appendHashAnswer(b []byte, a *hashAnswer) []byte {
-	return wire.Element(wire.Uint(b, 1, a.index), 3, a.hash.Append(nil))
-}
-
-func readHashAnswer(r *wire.Reader, a *hashAnswer) {
-	for m := r.Open("rangeserver.HashAnswer"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			a.index = r.Uint()
-		case 3:
-			h, err := replica.DecodeHash(r.Bytes())
-			if err != nil {
-				r.Malformed()
-			}
-			a.hash = h
-		default:
-			r.Refuse() // another method of hashing would look like a difference
+// fields declares the message. All of it has to be understood: another method of hashing would look like a difference.
+func (a *hashAnswer) fields(c *wire.Coder) {
+	c.Message("rangeserver.HashAnswer", wire.Refuses)
+	wire.Uint64(c, 1, &a.index)
+	var hash []byte
+	if c.Writing() {
+		hash = a.hash.Append(nil)
+	} else if c.At() != 3 {
+		return
+	}
+	if c.Bytes(3, &hash); !c.Writing() {
+		var err error
+		if a.hash, err = replica.DecodeHash(hash); err != nil {
+			c.Malformed()
 		}
 	}
 }
@@ -284,16 +265,15 @@ func (s *Store) serveHash(ctx context.Context, _ kv.NodeID, stream transport.Str
 		}
 		return err
 	}
-	var k hashKey
-	rd := wire.Read(b)
-	if readHashRequest(&rd, &k); rd.Err() != nil {
-		return rd.Err()
+	k, err := wire.Decoded(b, (*hashKey).fields)
+	if err != nil {
+		return err
 	}
 	r, err := s.awaitHash(ctx, k)
 	if err != nil {
 		return err
 	}
-	return stream.Send(appendHashAnswer(nil, &hashAnswer{r.index, r.hash}))
+	return stream.Send(wire.Append(nil, &hashAnswer{r.index, r.hash}, (*hashAnswer).fields))
 }
 
 // RangeCheck is the result of comparing the replicas of a range.
@@ -335,46 +315,21 @@ func (e *DeviationError) Error() string {
 		e.Range, e.Node, e.Index, e.Hash, strings.Join(others, ", "), e.Other, strings.Join(e.Parts, ", "), e.Node)
 }
 
-func appendDeviation(b []byte, d *DeviationError) []byte {
-	b = wire.Uint(wire.Uint(b, 1, uint64(d.Range)), 3, uint64(d.Node))
-	b = wire.String(wire.String(wire.Uint(b, 5, d.Index), 7, d.Hash), 9, d.Other)
-	others := make([]uint64, len(d.Others))
-	for i, n := range d.Others {
-		others[i] = uint64(n)
+func (e *DeviationError) fields(c *wire.Coder) {
+	c.Message("rangeserver.Deviation", wire.Skips)
+	wire.Uint64(c, 1, &e.Range)
+	wire.Uint32(c, 3, &e.Node)
+	wire.Uint64(c, 5, &e.Index)
+	c.String(7, &e.Hash)
+	c.String(9, &e.Other)
+	if c.Writing() {
+		wire.Numbers(c, 11, &e.Others)
+	} else if c.At() == 11 { // several are one list
+		var more []kv.NodeID
+		wire.Numbers(c, 11, &more)
+		e.Others = append(e.Others, more...)
 	}
-	b = wire.Packed(b, 11, others)
-	for _, p := range d.Parts {
-		b = wire.Element(b, 13, []byte(p))
-	}
-	return b
-}
-
-func readDeviation(r *wire.Reader, d *DeviationError) {
-	for m := r.Open("rangeserver.Deviation"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			d.Range = kv.RangeID(r.Uint())
-		case 3:
-			d.Node = kv.NodeID(r.Uint32())
-		case 5:
-			d.Index = r.Uint()
-		case 7:
-			d.Hash = r.String()
-		case 9:
-			d.Other = r.String()
-		case 11:
-			for _, n := range r.Packed() {
-				if n > math.MaxUint32 {
-					r.Malformed()
-				}
-				d.Others = append(d.Others, kv.NodeID(n))
-			}
-		case 13:
-			d.Parts = append(d.Parts, r.String())
-		default:
-			r.Skip()
-		}
-	}
+	c.Strings(13, &e.Parts)
 }
 
 // CheckRange compares the replicas of a range whose lease is here.
@@ -413,7 +368,7 @@ func (s *Store) CheckRange(ctx context.Context, id kv.RangeID) (*RangeCheck, err
 			s.deviates(d)
 			continue
 		}
-		if _, err := s.o.Network.CallClass(ctx, transport.ClassSystem, d.Node, MethodDeviates, appendDeviation(nil, d)); err != nil {
+		if _, err := s.o.Network.CallClass(ctx, transport.ClassSystem, d.Node, MethodDeviates, wire.Append(nil, d, (*DeviationError).fields)); err != nil {
 			s.log.Error("the node of a deviating replica can't be told to stop", "node", d.Node, "error", err)
 		}
 	}
@@ -549,9 +504,8 @@ func (c *RangeCheck) judge(leaseholder kv.NodeID) {
 // serveDeviates stops this node, because a replica on its store differs.
 func (s *Store) serveDeviates(_ context.Context, from kv.NodeID, b []byte) ([]byte, error) {
 	d := &DeviationError{}
-	r := wire.Read(b)
-	if readDeviation(&r, d); r.Err() != nil {
-		return nil, r.Err()
+	if err := wire.Decode(b, d, (*DeviationError).fields); err != nil {
+		return nil, err
 	}
 	if d.Node != s.o.NodeID || s.entry(d.Range) == nil {
 		return nil, fmt.Errorf("rangeserver: n%d has no replica of r%d that could have deviated", s.o.NodeID, d.Range)
@@ -564,7 +518,7 @@ func (s *Store) serveDeviates(_ context.Context, from kv.NodeID, b []byte) ([]by
 // deviates notes in the store that it must not be used again, and stops the node.
 func (s *Store) deviates(d *DeviationError) {
 	b := s.o.Engine.NewBatch()
-	b.Put(keys.StoreDeviationKey(), appendDeviation(nil, d))
+	b.Put(keys.StoreDeviationKey(), wire.Append(nil, d, (*DeviationError).fields))
 	err := b.Commit(true)
 	_ = b.Close()
 	if err != nil {
@@ -580,9 +534,8 @@ func (s *Store) checkDeviation() error {
 		return err
 	}
 	d := &DeviationError{}
-	r := wire.Read(v)
-	if readDeviation(&r, d); r.Err() != nil {
-		return r.Err()
+	if err := wire.Decode(v, d, (*DeviationError).fields); err != nil {
+		return err
 	}
 	return d
 }

@@ -11,29 +11,27 @@ import (
 
 // TestMessages: what stores tell each other is as package wire wants it.
 func TestMessages(t *testing.T) {
-	type frame struct {
+	type ids struct {
 		position uint64
 		ranges   []uint64
 	}
 	wiretest.Run(t, []wiretest.Message{
-		wiretest.Of("rangeserver.Greeting", wiretest.Skips, appendGreeting, readGreeting, nil),
-		wiretest.Of("rangeserver.Frame", wiretest.Skips, func(b []byte, f *frame) []byte {
-			b = wire.Uint(b, framePosition, f.position)
-			for _, id := range f.ranges {
-				b = appendFrameMessage(b, &replica.Message{Range: kv.RangeID(id), TooOld: true})
+		wiretest.Declared("rangeserver.Greeting", wiretest.Skips, greeting, nil),
+		wiretest.Declared("rangeserver.Frame", wiretest.Skips, func(x *ids, c *wire.Coder) {
+			f := frame{position: x.position}
+			for _, id := range x.ranges {
+				f.messages = append(f.messages, replica.Message{Range: kv.RangeID(id), TooOld: true})
 			}
-			return b
-		}, func(r *wire.Reader, f *frame) {
-			var ms []replica.Message
-			f.position, ms = readFrame(r, nil)
-			for _, m := range ms {
-				f.ranges = append(f.ranges, uint64(m.Range))
+			f.fields(c)
+			x.position, x.ranges = f.position, nil
+			for i := range f.messages {
+				x.ranges = append(x.ranges, uint64(f.messages[i].Range))
 			}
 		}, nil),
-		wiretest.Of("rangeserver.ProgressRequest", wiretest.Skips, appendProgressRequest, readProgressRequest, nil),
-		wiretest.Of("rangeserver.HashRequest", wiretest.Skips, appendHashRequest, readHashRequest, nil),
-		wiretest.Of("rangeserver.HashAnswer", wiretest.Refuses, appendHashAnswer, readHashAnswer, nil),
-		wiretest.Of("rangeserver.ReportPart", wiretest.Refuses, appendReportPart, readReportPart, nil),
-		wiretest.Of("rangeserver.Deviation", wiretest.Skips, appendDeviation, readDeviation, nil),
+		wiretest.Declared("rangeserver.ProgressRequest", wiretest.Skips, (*progressRequest).fields, nil),
+		wiretest.Declared("rangeserver.HashRequest", wiretest.Skips, (*hashKey).fields, nil),
+		wiretest.Declared("rangeserver.HashAnswer", wiretest.Refuses, (*hashAnswer).fields, nil),
+		wiretest.Declared("rangeserver.ReportPart", wiretest.Refuses, (*reportPart).fields, nil),
+		wiretest.Declared("rangeserver.Deviation", wiretest.Skips, (*DeviationError).fields, nil),
 	})
 }

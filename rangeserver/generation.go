@@ -471,23 +471,11 @@ type reportPart struct {
 	store kv.StorePosition
 }
 
-func appendReportPart(b []byte, p *reportPart) []byte {
-	return kv.PositionField(wire.Timestamp(wire.Bytes(b, 1, p.piece), 3, p.now), 5, &p.store)
-}
-
-func readReportPart(r *wire.Reader, p *reportPart) {
-	for m := r.Open("rangeserver.ReportPart"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			p.piece = r.Bytes()
-		case 3:
-			p.now = r.Timestamp()
-		case 5:
-			wire.In(r, &p.store, (*kv.StorePosition).Fields)
-		default:
-			r.Refuse()
-		}
-	}
+func (p *reportPart) fields(c *wire.Coder) {
+	c.Message("rangeserver.ReportPart", wire.Refuses)
+	c.Bytes(1, &p.piece)
+	c.Timestamp(3, &p.now)
+	wire.Some(c, 5, &p.store, (*kv.StorePosition).Fields)
 }
 
 // reportOf asks one replica for its report, and waits until it has applied the seal.
@@ -508,7 +496,7 @@ func (s *Store) reportOf(ctx context.Context, id kv.RangeID, r kv.ReplicaDescrip
 	if err != nil {
 		return out, err
 	}
-	if err := stream.Send(appendProgressRequest(nil, &progressRequest{id, r.Replica, generation})); err != nil {
+	if err := stream.Send(wire.Append(nil, &progressRequest{id, r.Replica, generation}, (*progressRequest).fields)); err != nil {
 		return out, err
 	}
 	for {
@@ -516,10 +504,9 @@ func (s *Store) reportOf(ctx context.Context, id kv.RangeID, r kv.ReplicaDescrip
 		if err != nil {
 			return out, err
 		}
-		var part reportPart
-		rd := wire.Read(b)
-		if readReportPart(&rd, &part); rd.Err() != nil {
-			return out, rd.Err()
+		part, err := wire.Decoded(b, (*reportPart).fields)
+		if err != nil {
+			return out, err
 		}
 		if part.piece != nil {
 			out.Pieces = append(out.Pieces, part.piece)
@@ -549,7 +536,7 @@ func (s *Store) serveReport(ctx context.Context, from kv.NodeID, stream transpor
 	if err != nil {
 		return err
 	}
-	return stream.Send(appendReportPart(nil, &reportPart{now: now, store: at}))
+	return stream.Send(wire.Append(nil, &reportPart{now: now, store: at}, (*reportPart).fields))
 }
 
 // report gives what a replica here has promised in a generation, once the seal of it is applied and durable: after a crash, a

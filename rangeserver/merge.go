@@ -275,17 +275,16 @@ func (s *Store) awaitAppliedAt(ctx context.Context, id kv.RangeID, r kv.ReplicaD
 	if err != nil {
 		return err
 	}
-	if err := stream.Send(appendProgressRequest(nil, &progressRequest{id, r.Replica, index})); err != nil {
+	if err := stream.Send(wire.Append(nil, &progressRequest{id, r.Replica, index}, (*progressRequest).fields)); err != nil {
 		return err
 	}
 	b, err := stream.Recv()
 	if err != nil {
 		return err
 	}
-	var at kv.StorePosition
-	rd := wire.Read(b)
-	if wire.In(&rd, &at, (*kv.StorePosition).Fields); rd.Err() != nil {
-		return rd.Err()
+	at, err := wire.Decoded(b, (*kv.StorePosition).Fields)
+	if err != nil {
+		return err
 	}
 	return s.credit(r.Node, at)
 }
@@ -299,23 +298,11 @@ type progressRequest struct {
 	upTo    uint64
 }
 
-func appendProgressRequest(b []byte, q *progressRequest) []byte {
-	return wire.Uint(wire.Uint(wire.Uint(b, 1, uint64(q.id)), 3, uint64(q.replica)), 5, q.upTo)
-}
-
-func readProgressRequest(r *wire.Reader, q *progressRequest) {
-	for m := r.Open("rangeserver.ProgressRequest"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			q.id = kv.RangeID(r.Uint())
-		case 3:
-			q.replica = kv.ReplicaID(r.Uint())
-		case 5:
-			q.upTo = r.Uint()
-		default:
-			r.Skip()
-		}
-	}
+func (q *progressRequest) fields(c *wire.Coder) {
+	c.Message("rangeserver.ProgressRequest", wire.Skips)
+	wire.Uint64(c, 1, &q.id)
+	wire.Uint64(c, 3, &q.replica)
+	wire.Uint64(c, 5, &q.upTo)
 }
 
 // receiveProgressRequest reads the request of a stream; nil without an error: the stream was closed.
@@ -328,9 +315,8 @@ func receiveProgressRequest(stream transport.Stream) (*progressRequest, error) {
 		return nil, err
 	}
 	q := &progressRequest{}
-	r := wire.Read(b)
-	if readProgressRequest(&r, q); r.Err() != nil {
-		return nil, r.Err()
+	if err := wire.Decode(b, q, (*progressRequest).fields); err != nil {
+		return nil, err
 	}
 	return q, nil
 }

@@ -114,9 +114,13 @@ func (s *Store) sendLoop(ctx context.Context, p *peer) {
 			stream, cancel = st, stop
 		}
 		for i := 0; i < len(lot); {
-			buf := s.appendPosition(make([]byte, 0, 512))
+			var f frame
+			if s.o.Starts != nil {
+				f.position = s.o.Starts.Position()
+			}
+			buf := wire.Append(make([]byte, 0, 512), &f, (*frame).fields)
 			for ; i < len(lot) && len(buf) < frameBytes; i++ {
-				buf = appendFrameMessage(buf, &lot[i])
+				buf = wire.Append(buf, &frame{messages: lot[i : i+1]}, (*frame).fields)
 				s.Metrics.RaftMessagesSent.Add(1)
 			}
 			if err := stream.Send(buf); err != nil {
@@ -143,12 +147,12 @@ func (s *Store) serveRaft(ctx context.Context, from kv.NodeID, stream transport.
 	for {
 		buf, err := stream.Recv()
 		if err == nil {
-			r := wire.Read(buf)
-			var position uint64
-			if position, ms = readFrame(&r, ms[:0]); r.Err() != nil {
-				return r.Err()
+			f := frame{messages: ms[:0]}
+			if err := wire.Decode(buf, &f, (*frame).fields); err != nil {
+				return err
 			}
-			err = heard(position)
+			ms = f.messages
+			err = heard(f.position)
 		}
 		if err != nil {
 			if errors.Is(err, io.EOF) {
@@ -185,64 +189,31 @@ func (s *Store) greeting() []byte {
 		return []byte{}
 	}
 	own := s.o.Starts.Own()
-	return appendGreeting(nil, &own)
+	return wire.Append(nil, &own, greeting)
 }
 
-func appendGreeting(b []byte, s *fence.Start) []byte {
-	return wire.Fixed64(wire.Fixed64(b, 1, s.Number), 3, s.Token)
+func greeting(s *fence.Start, c *wire.Coder) {
+	c.Message("rangeserver.Greeting", wire.Skips)
+	c.Fixed64(1, &s.Number)
+	c.Fixed64(3, &s.Token)
 }
 
-func readGreeting(r *wire.Reader, s *fence.Start) {
-	for m := r.Open("rangeserver.Greeting"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			s.Number = r.Fixed64()
-		case 3:
-			s.Token = r.Fixed64()
-		default:
-			r.Skip()
+// frame is a message of the stream of raft messages. A sender writes its messages one after the other.
+type frame struct {
+	// position is not below that of any promise in the frame, since a promise is queued after it is durable.
+	position uint64
+	messages []replica.Message
+}
+
+func (f *frame) fields(c *wire.Coder) {
+	c.Message("rangeserver.Frame", wire.Skips)
+	wire.Uint64(c, 1, &f.position)
+	wire.Large(c, 3, &f.messages, (*replica.Message).Fields, func(m *replica.Message) int {
+		if m.Raft != nil && len(m.Raft.Entries) > 0 {
+			return 0x80
 		}
-	}
-}
-
-// The fields of a frame of raft messages.
-const (
-	framePosition = 1
-	frameMessage  = 3
-)
-
-// appendPosition begins a frame. The position is not below that of any promise in the frame, since a promise is queued after
-// it is durable.
-func (s *Store) appendPosition(b []byte) []byte {
-	if s.o.Starts == nil {
-		return b
-	}
-	return wire.Uint(b, framePosition, s.o.Starts.Position())
-}
-
-func appendFrameMessage(b []byte, m *replica.Message) []byte {
-	size := 0
-	if m.Raft != nil && len(m.Raft.Entries) > 0 {
-		size = 0x80
-	}
-	b, at := wire.BeginLong(b, frameMessage, size)
-	return wire.End(m.Append(b), at)
-}
-
-// readFrame adds the messages of a frame to ms.
-func readFrame(r *wire.Reader, ms []replica.Message) (position uint64, _ []replica.Message) {
-	for m := r.Open("rangeserver.Frame"); r.Next(&m); {
-		switch r.Field() {
-		case framePosition:
-			position = r.Uint()
-		case frameMessage:
-			ms = append(ms, replica.Message{})
-			replica.ReadMessage(r, &ms[len(ms)-1])
-		default:
-			r.Skip()
-		}
-	}
-	return position, ms
+		return 0
+	})
 }
 
 // greeted reads the greeting, and returns a function that takes the position of each frame.
@@ -251,10 +222,9 @@ func (s *Store) greeted(from kv.NodeID, stream transport.Stream) (heard func(pos
 	if err != nil {
 		return nil, err
 	}
-	r := wire.Read(hello)
-	var start fence.Start
-	if readGreeting(&r, &start); r.Err() != nil {
-		return nil, r.Err()
+	start, err := wire.Decoded(hello, greeting)
+	if err != nil {
+		return nil, err
 	}
 	unrecorded := &transport.StatusError{Code: codeUnrecorded, Message: "this start of the node is not recorded here"}
 	var peer *fence.Peer

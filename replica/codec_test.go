@@ -119,27 +119,24 @@ func TestMessages(t *testing.T) {
 		auto             bool
 	}
 	wiretest.Run(t, []wiretest.Message{
-		wiretest.Of("replica.Message", wiretest.Skips, func(b []byte, m *Message) []byte { return m.Append(b) }, ReadMessage, message),
-		wiretest.Of("replica.Entry", wiretest.Refuses, func(b []byte, e *entry) []byte {
-			return appendEntry(wire.Uint(b, 1, e.index), newEntry(raftpb.EntryType(e.typ), e.term, e.index, e.data))
-		}, func(r *wire.Reader, e *entry) {
-			x := readEntry(r, 0)
+		wiretest.Declared("replica.Message", wiretest.Skips, (*Message).Fields, message),
+		wiretest.Declared("replica.Entry", wiretest.Refuses, func(e *entry, c *wire.Coder) {
+			x := newEntry(raftpb.EntryType(e.typ), e.term, e.index, e.data)
+			sent(&x, c)
 			*e = entry{x.GetIndex(), x.GetTerm(), uint8(x.GetType()), x.GetData()}
 		}, func(e *entry) {
 			if len(e.data) == 0 {
 				e.data = nil
 			}
 		}),
-		wiretest.Of("replica.SnapshotMetadata", wiretest.Refuses, func(b []byte, s *metadata) []byte {
-			return appendSnapshotMetadata(b, &raftpb.SnapshotMetadata{Index: &s.index, Term: &s.term, ConfState: &raftpb.ConfState{
-				Voters: s.voters, Learners: s.learners, VotersOutgoing: s.outgoing, LearnersNext: s.next, AutoLeave: &s.auto}})
-		}, func(r *wire.Reader, s *metadata) {
-			var x raftpb.SnapshotMetadata
-			readSnapshotMetadata(r, &x)
-			c := x.ConfState
-			*s = metadata{x.GetIndex(), x.GetTerm(), c.GetVoters(), c.GetLearners(), c.GetVotersOutgoing(), c.GetLearnersNext(), c.GetAutoLeave()}
+		wiretest.Declared("replica.SnapshotMetadata", wiretest.Refuses, func(s *metadata, c *wire.Coder) {
+			x := raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{Index: &s.index, Term: &s.term, ConfState: &raftpb.ConfState{
+				Voters: s.voters, Learners: s.learners, VotersOutgoing: s.outgoing, LearnersNext: s.next, AutoLeave: &s.auto}}}
+			snapshot(&x, c)
+			l := x.Metadata.ConfState
+			s.voters, s.learners, s.outgoing, s.next = l.Voters, l.Learners, l.VotersOutgoing, l.LearnersNext
 		}, nil),
-		wiretest.Of("replica.SnapshotHead", wiretest.Skips, appendHead, readHead, func(h *snapshotHead) {
+		wiretest.Declared("replica.SnapshotHead", wiretest.Skips, (*snapshotHead).fields, func(h *snapshotHead) {
 			desc(&h.desc)
 			h.message.TooOld, h.message.Body = false, nil
 			message(&h.message)
@@ -150,18 +147,16 @@ func TestMessages(t *testing.T) {
 			}
 			return b
 		}, func(r *wire.Reader, c *[]kv.KeyValue) {
-			_ = readChunk(r, func(k, v []byte) error {
+			wire.In(r, &snapshotChunk{each: func(k, v []byte) error {
 				*c = append(*c, kv.KeyValue{Key: k, Value: v})
 				return nil
-			})
+			}}, (*snapshotChunk).fields)
 		}, func(c *[]kv.KeyValue) {
 			for i := range *c {
 				(*c)[i] = kv.KeyValue{Key: append(keys.Key("k"), (*c)[i].Key...), Value: append([]byte{}, (*c)[i].Value...)}
 			}
 		}),
-		wiretest.Of("replica.Command", wiretest.Skips, func(b []byte, c *Command) []byte {
-			return appendCommand(wire.Place(b, commandLeaseIndex, c.maxLeaseIndex), c)
-		}, readCommand, func(c *Command) {
+		wiretest.Declared("replica.Command", wiretest.Skips, (*Command).fields, func(c *Command) {
 			c.Use, c.Settled = 0, nil // do not travel
 			if c.Trigger != nil {
 				c.Trigger = &kv.CommitTrigger{Seal: &kv.SealTrigger{Generation: 4}}
@@ -176,12 +171,12 @@ func TestMessages(t *testing.T) {
 				c.Batch = nil
 			}
 		}),
-		wiretest.Of("replica.Commit", wiretest.Skips, func(b []byte, c *Commit) []byte { return c.append(b) }, readCommit, nil),
-		wiretest.Of("replica.HardState", wiretest.Refuses, func(b []byte, h *hardState) []byte { return h.append(b) }, readHardState, nil),
-		wiretest.Of("replica.Position", wiretest.Refuses, func(b []byte, p *position) []byte { return p.append(b) }, readPosition, nil),
-		wiretest.Of("replica.AppliedState", wiretest.Refuses, func(b []byte, a *appliedState) []byte { return a.append(b) }, readAppliedState, nil),
-		wiretest.Of("replica.Seal", wiretest.Refuses, func(b []byte, s *seal) []byte { return s.append(b) }, readSeal, nil),
-		wiretest.Of("replica.Threshold", wiretest.Refuses, appendThreshold, readThreshold, nil),
+		wiretest.Declared("replica.Commit", wiretest.Skips, (*Commit).fields, nil),
+		wiretest.Declared("replica.HardState", wiretest.Refuses, (*hardState).fields, nil),
+		wiretest.Declared("replica.Position", wiretest.Refuses, (*position).fields, nil),
+		wiretest.Declared("replica.AppliedState", wiretest.Refuses, (*appliedState).fields, nil),
+		wiretest.Declared("replica.Seal", wiretest.Refuses, (*seal).fields, nil),
+		wiretest.Declared("replica.Threshold", wiretest.Refuses, gcThreshold, nil),
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"meridian/clock"
 	"meridian/kv"
 	"meridian/replica/lease"
-	"meridian/storage/mvcc"
 	"meridian/wire"
 )
 
@@ -64,55 +63,40 @@ const (
 	Settles
 )
 
-// The lease index is a command's first field, so that a proposal can be renumbered in place.
-const (
-	commandLeaseIndex = 1
-	commandID         = 3
-	commandBatch      = 31
-)
-
 // encode gives the command's log entry.
 func (c *Command) encode() []byte {
-	b := make([]byte, 0, 128+len(c.Batch))
-	b = wire.Place(b, commandLeaseIndex, c.maxLeaseIndex)
-	return appendCommand(b, c)
+	return wire.Append(make([]byte, 0, 128+len(c.Batch)), c, (*Command).fields)
 }
 
-// appendCommand adds all fields but the lease index. A replica that ignored one of odd number would diverge from the others: it refuses the
-// command, and stops.
-func appendCommand(b []byte, c *Command) []byte {
-	b = wire.Fixed64(b, commandID, c.id)
-	b = wire.Uint(b, 5, c.LeaseSequence)
-	b, at := wire.Begin(b, 7)
-	b = wire.End(c.Delta.Append(b), at)
-	b = wire.Timestamp(b, 9, c.ClosedTimestamp)
-	b = wire.Timestamp(b, 11, c.WriteAt)
-	if c.Trigger != nil {
-		b, at = wire.BeginLong(b, 13, 0x80)
-		b = wire.End(wire.Append(b, c.Trigger, (*kv.CommitTrigger).Fields), at)
+// fields declares the message. A replica that ignored a field of odd number would diverge from the others: it refuses the command, and stops.
+func (c *Command) fields(w *wire.Coder) {
+	w.Message("replica.Command", wire.Skips)
+	w.Place(1, &c.maxLeaseIndex) // the first field, so that a proposal can be renumbered in place
+	w.Fixed64(3, &c.id)
+	wire.Uint64(w, 5, &c.LeaseSequence)
+	wire.One(w, 7, &c.Delta, (*Stats).Fields)
+	w.Timestamp(9, &c.ClosedTimestamp)
+	w.Timestamp(11, &c.WriteAt)
+	if w.Writing() && c.Trigger != nil {
+		at := w.Begin(13, 0x80)
+		c.Trigger.Fields(w)
+		w.End(at)
+	} else {
+		wire.Opt(w, 13, &c.Trigger, (*kv.CommitTrigger).Fields)
 	}
-	b = wire.Timestamp(b, 15, c.GCThreshold)
-	if c.lease != nil {
-		b, at = wire.Begin(b, 17)
-		b = wire.End(c.lease.Append(b), at)
-		b = wire.Uint(b, 19, c.prevLease)
-		b = wire.Bool(b, 21, c.given)
+	w.Timestamp(15, &c.GCThreshold)
+	wire.Opt(w, 17, &c.lease, (*lease.Lease).Fields)
+	if !w.Writing() || c.lease != nil {
+		wire.Uint64(w, 19, &c.prevLease)
+		w.Bool(21, &c.given)
 	}
-	if c.truncate.index != 0 {
-		b, at = wire.Begin(b, 23)
-		b = wire.End(c.truncate.append(b), at)
+	wire.Some(w, 23, &c.truncate, (*position).fields)
+	wire.Uint64(w, 2, &c.Hash)                    // a replica that does not know it gives no hash for the comparison; this has no other effect
+	wire.List(w, 4, &c.Commits, (*Commit).fields) // a replica that does not know them remembers none
+	if !w.Writing() || len(c.Batch) > 0 {
+		w.Bytes(31, &c.Batch)
 	}
-	// A replica that does not know it gives no hash for the comparison; this has no other effect.
-	b = wire.Uint(b, 2, c.Hash)
-	// A replica that does not know them remembers none.
-	for i := range c.Commits {
-		b, at = wire.Begin(b, 4)
-		b = wire.End(c.Commits[i].append(b), at)
-	}
-	if len(c.Batch) > 0 {
-		b = wire.Bytes(b, commandBatch, c.Batch)
-	}
-	return c.laterCommand.append(b)
+	c.laterCommand.fields(w)
 }
 
 // renumber gives a copy of an encoded command another lease index.
@@ -124,51 +108,4 @@ func renumber(data []byte, index uint64) []byte {
 
 // decodeCommand reads what encode wrote. The batch shares the input's memory. An error stops the node: its log is corrupt, or of a later
 // version.
-func decodeCommand(b []byte, c *Command) error {
-	r := wire.Read(b)
-	readCommand(&r, c)
-	return r.Err()
-}
-
-func readCommand(r *wire.Reader, c *Command) {
-	for m := r.Open("replica.Command"); r.Next(&m); {
-		switch r.Field() {
-		case commandLeaseIndex:
-			c.maxLeaseIndex = r.Fixed64()
-		case 2:
-			c.Hash = r.Uint()
-		case 4:
-			readCommit(r, wire.Grow(r, &c.Commits))
-		case commandID:
-			c.id = r.Fixed64()
-		case 5:
-			c.LeaseSequence = r.Uint()
-		case 7:
-			mvcc.ReadStats(r, &c.Delta)
-		case 9:
-			c.ClosedTimestamp = r.Timestamp()
-		case 11:
-			c.WriteAt = r.Timestamp()
-		case 13:
-			c.Trigger = &kv.CommitTrigger{}
-			wire.In(r, c.Trigger, (*kv.CommitTrigger).Fields)
-		case 15:
-			c.GCThreshold = r.Timestamp()
-		case 17:
-			c.lease = &lease.Lease{}
-			wire.In(r, c.lease, (*lease.Lease).Fields)
-		case 19:
-			c.prevLease = r.Uint()
-		case 21:
-			c.given = r.Bool()
-		case 23:
-			readPosition(r, &c.truncate)
-		case commandBatch:
-			c.Batch = r.Bytes()
-		default:
-			if !c.laterCommand.read(r) {
-				r.Skip()
-			}
-		}
-	}
-}
+func decodeCommand(b []byte, c *Command) error { return wire.Decode(b, c, (*Command).fields) }

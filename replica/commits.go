@@ -32,19 +32,10 @@ type Commit struct {
 	At clock.Timestamp
 }
 
-func (c *Commit) append(b []byte) []byte { return wire.Timestamp(wire.ID(b, 1, c.ID), 3, c.At) }
-
-func readCommit(r *wire.Reader, c *Commit) {
-	for m := r.Open("replica.Commit"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			c.ID = r.ID()
-		case 3:
-			c.At = r.Timestamp()
-		default:
-			r.Skip()
-		}
-	}
+func (x *Commit) fields(c *wire.Coder) {
+	c.Message("replica.Commit", wire.Skips)
+	wire.UUID(c, 1, &x.ID)
+	c.Timestamp(3, &x.At)
 }
 
 // Commits are the last commits of a range, as one replica has applied them (replica.R13). The zero value remembers what is added, and knows of nothing before.

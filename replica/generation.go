@@ -79,29 +79,13 @@ func (r *Replica) Acts(generation uint64) bool {
 	return g.Number == generation && g.Stage == Open && !r.barred.Load() && !r.gone.Load()
 }
 
-func (s *seal) append(b []byte) []byte {
-	return wire.Timestamp(wire.Uint(wire.Uint(b, 1, s.generation), 3, uint64(s.stage)), 5, s.floor)
-}
+func (s *seal) append(b []byte) []byte { return wire.Append(b, s, (*seal).fields) }
 
-func readSeal(r *wire.Reader, s *seal) {
-	for m := r.Open("replica.Seal"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			s.generation = r.Uint()
-		case 3:
-			s.stage = Stage(r.Enum(uint8(Folded)))
-		case 5:
-			s.floor = r.Timestamp()
-		default:
-			r.Refuse()
-		}
-	}
-}
-
-func decodeSeal(b []byte) (s seal, err error) {
-	r := wire.Read(b)
-	readSeal(&r, &s)
-	return s, r.Err()
+func (s *seal) fields(c *wire.Coder) {
+	c.Message("replica.Seal", wire.Refuses)
+	wire.Uint64(c, 1, &s.generation)
+	wire.Enum(c, 3, &s.stage, Folded)
+	c.Timestamp(5, &s.floor)
 }
 
 // loadSeal shows what the engine has.
@@ -114,7 +98,7 @@ func (r *Replica) loadSeal() error {
 		r.sealNow.Store(nil)
 		return nil
 	}
-	s, err := decodeSeal(v)
+	s, err := wire.Decoded(v, (*seal).fields)
 	if err == nil {
 		r.sealNow.Store(&s)
 	}

@@ -10,12 +10,8 @@ type (
 	laterState   struct{}
 )
 
-func (*laterCommand) append(b []byte) []byte { return b }
-func (*laterState) append(b []byte) []byte   { return b }
-
-// read reads the present field if it is one of these.
-func (*laterCommand) read(*wire.Reader) bool { return false }
-func (*laterState) read(*wire.Reader) bool   { return false }
+func (*laterCommand) fields(*wire.Coder) {}
+func (*laterState) fields(*wire.Coder)   {}
 
 // propose adds what a later version says with a command, and carry does what a command says that is applied.
 func (*laterCommand) propose(*Replica)     {}

@@ -27,26 +27,10 @@ const (
 	stateVersion   = 1001
 )
 
-func (c *laterCommand) append(b []byte) []byte { return wire.Uint(b, commandVersion, c.Version) }
-func (s *laterState) append(b []byte) []byte   { return wire.Uint(b, stateVersion, s.version) }
+func (c *laterCommand) fields(w *wire.Coder) { wire.Uint64(w, commandVersion, &c.Version) }
+func (s *laterState) fields(w *wire.Coder)   { wire.Uint64(w, stateVersion, &s.version) }
 
 // read reads the present field if it is one of these.
-func (c *laterCommand) read(r *wire.Reader) bool {
-	if r.Field() != commandVersion {
-		return false
-	}
-	c.Version = r.Uint()
-	return true
-}
-
-func (s *laterState) read(r *wire.Reader) bool {
-	if r.Field() != stateVersion {
-		return false
-	}
-	s.version = r.Uint()
-	return true
-}
-
 // propose has the range note the version, with the first command that this replica proposes while the range does not know it. Here the feature is
 // asked for, and nowhere else.
 func (c *laterCommand) propose(r *Replica) {

@@ -11,7 +11,6 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/storage/engine"
-	"meridian/storage/mvcc"
 	"meridian/wire"
 )
 
@@ -53,52 +52,21 @@ type position struct{ index, term uint64 }
 // hardState is raft's term, vote and commit index.
 type hardState struct{ term, vote, commit uint64 }
 
-func (h hardState) append(b []byte) []byte {
-	return wire.Uint(wire.Uint(wire.Uint(b, 1, h.term), 3, h.vote), 5, h.commit)
+func (h hardState) append(b []byte) []byte { return wire.Append(b, &h, (*hardState).fields) }
+
+func (h *hardState) fields(c *wire.Coder) {
+	c.Message("replica.HardState", wire.Refuses)
+	wire.Uint64(c, 1, &h.term)
+	wire.Uint64(c, 3, &h.vote)
+	wire.Uint64(c, 5, &h.commit)
 }
 
-func readHardState(r *wire.Reader, h *hardState) {
-	for m := r.Open("replica.HardState"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			h.term = r.Uint()
-		case 3:
-			h.vote = r.Uint()
-		case 5:
-			h.commit = r.Uint()
-		default:
-			r.Refuse()
-		}
-	}
-}
+func (p position) append(b []byte) []byte { return wire.Append(b, &p, (*position).fields) }
 
-func decodeHardState(b []byte) (h hardState, err error) {
-	r := wire.Read(b)
-	readHardState(&r, &h)
-	return h, r.Err()
-}
-
-func (p position) append(b []byte) []byte {
-	return wire.Uint(wire.Uint(b, 1, p.index), 3, p.term)
-}
-
-func readPosition(r *wire.Reader, p *position) {
-	for m := r.Open("replica.Position"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			p.index = r.Uint()
-		case 3:
-			p.term = r.Uint()
-		default:
-			r.Refuse()
-		}
-	}
-}
-
-func decodePosition(b []byte) (p position, err error) {
-	r := wire.Read(b)
-	readPosition(&r, &p)
-	return p, r.Err()
+func (p *position) fields(c *wire.Coder) {
+	c.Message("replica.Position", wire.Refuses)
+	wire.Uint64(c, 1, &p.index)
+	wire.Uint64(c, 3, &p.term)
 }
 
 // appliedState is the state that changes with every applied command, in the same engine batch.
@@ -110,42 +78,24 @@ type appliedState struct {
 	stats      Stats
 }
 
-func (a *appliedState) append(b []byte) []byte {
-	b = wire.Uint(wire.Uint(b, 1, a.index), 3, a.term)
-	b = wire.Uint(b, 5, a.leaseIndex)
-	b = wire.Timestamp(b, 7, a.closed)
-	b, at := wire.Begin(b, 9)
-	return a.laterState.append(wire.End(a.stats.Append(b), at))
-}
+func (a *appliedState) append(b []byte) []byte { return wire.Append(b, a, (*appliedState).fields) }
 
-// readAppliedState decodes the bytes of append. It is part of what replicas compare, so it is the same in all of them.
-func readAppliedState(r *wire.Reader, a *appliedState) {
-	for m := r.Open("replica.AppliedState"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			a.index = r.Uint()
-		case 3:
-			a.term = r.Uint()
-		case 5:
-			a.leaseIndex = r.Uint()
-		case 7:
-			a.closed = r.Timestamp()
-		case 9:
-			mvcc.ReadStats(r, &a.stats)
-		default:
-			if !a.laterState.read(r) {
-				r.Refuse()
-			}
-		}
-	}
+// fields declares the message. It is part of what replicas compare, so it is the same in all of them.
+func (a *appliedState) fields(c *wire.Coder) {
+	c.Message("replica.AppliedState", wire.Refuses)
+	wire.Uint64(c, 1, &a.index)
+	wire.Uint64(c, 3, &a.term)
+	wire.Uint64(c, 5, &a.leaseIndex)
+	c.Timestamp(7, &a.closed)
+	wire.One(c, 9, &a.stats, (*Stats).Fields)
+	a.laterState.fields(c)
 }
 
 func decodeAppliedState(b []byte) (a appliedState, err error) {
-	r := wire.Read(b)
-	if readAppliedState(&r, &a); r.Err() == nil && a.index == 0 {
-		r.Malformed() // a replica without a first state
+	if err = wire.Decode(b, &a, (*appliedState).fields); err == nil && a.index == 0 {
+		err = &wire.MalformedError{Message: "replica.AppliedState"} // a replica without a first state
 	}
-	return a, r.Err()
+	return a, err
 }
 
 // AppliedIn is up to which index a range's log is in what a reader of an engine shows.
@@ -158,24 +108,10 @@ func AppliedIn(src engine.Reader, id kv.RangeID) (uint64, error) {
 	return a.index, err
 }
 
-// appendThreshold is a range's threshold of garbage collection as its replicas store it: alike, since they compare it.
-func appendThreshold(b []byte, t *clock.Timestamp) []byte { return wire.Timestamp(b, 1, *t) }
-
-func readThreshold(r *wire.Reader, t *clock.Timestamp) {
-	for m := r.Open("replica.Threshold"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			*t = r.Timestamp()
-		default:
-			r.Refuse()
-		}
-	}
-}
-
-func decodeThreshold(b []byte) (t clock.Timestamp, err error) {
-	r := wire.Read(b)
-	readThreshold(&r, &t)
-	return t, r.Err()
+// gcThreshold is a range's threshold of garbage collection as its replicas store it: alike, since they compare it.
+func gcThreshold(t *clock.Timestamp, c *wire.Coder) {
+	c.Message("replica.Threshold", wire.Refuses)
+	c.Timestamp(1, t)
 }
 
 // load reads the log from the engine.
@@ -183,14 +119,14 @@ func (l *raftLog) load() error {
 	if v, err := l.engine.Get(keys.HardStateKey(l.rangeID)); err != nil {
 		return err
 	} else if v != nil {
-		if l.hard, err = decodeHardState(v); err != nil {
+		if l.hard, err = wire.Decoded(v, (*hardState).fields); err != nil {
 			return err
 		}
 	}
 	if v, err := l.engine.Get(keys.TruncatedStateKey(l.rangeID)); err != nil {
 		return err
 	} else if v != nil {
-		if l.truncated, err = decodePosition(v); err != nil {
+		if l.truncated, err = wire.Decoded(v, (*position).fields); err != nil {
 			return err
 		}
 	}
@@ -241,7 +177,7 @@ func (l *raftLog) append(b *engine.Batch, ents []*raftpb.Entry) {
 	var key, val []byte
 	for _, e := range ents {
 		key = keys.AppendRaftLogKey(key[:0], l.rangeID, e.GetIndex())
-		val = appendEntry(slices.Grow(val[:0], len(e.Data)+32), e)
+		val = wire.Append(slices.Grow(val[:0], len(e.Data)+32), e, stored)
 		b.Put(key, val)
 		l.bytes += int64(len(val))
 	}

@@ -7,6 +7,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/storage/engine"
+	"meridian/wire"
 )
 
 // NeverAgain is the tombstone of a range that was absorbed: no replica of it may come back.
@@ -73,7 +74,7 @@ func (r *Replica) applyMerge(b *engine.Batch, t *kv.MergeTrigger) (after func() 
 	r.dropDeltas(b, &left)
 	threshold := r.GCThreshold().Forward(right.GCThreshold())
 	if r.GCThreshold().Less(threshold) {
-		b.Put(keys.GCThresholdKey(r.rangeID), appendThreshold(nil, &threshold))
+		b.Put(keys.GCThresholdKey(r.rangeID), wire.Append(nil, &threshold, gcThreshold))
 	}
 	right.clearLocal(b, NeverAgain)
 	return func() error {

@@ -28,135 +28,105 @@ type Message struct {
 // ErrBadMessage refuses a raft message or raft snapshot whose parts are valid but do not fit together.
 var ErrBadMessage = errors.New("replica: malformed raft message")
 
-// Append adds m's fields to b. A heartbeat takes about twenty bytes: many ranges send one, so addresses have numbers of one byte, though
-// no reader may ignore them.
-func (m *Message) Append(b []byte) []byte {
-	b = wire.Uint(b, 1, uint64(m.Range))
-	b = wire.Uint(b, 2, uint64(m.From.Node))
-	b = wire.Uint(b, 4, uint64(m.From.Store))
-	b = wire.Uint(b, 6, uint64(m.From.Replica))
-	b = wire.Uint(b, 8, uint64(m.To.Node))
-	b = wire.Uint(b, 10, uint64(m.To.Store))
-	b = wire.Uint(b, 12, uint64(m.To.Replica))
-	switch {
-	case m.TooOld:
-		return wire.Bool(b, 17, true)
-	case m.Body != nil:
-		return wire.Uint(wire.Bytes(b, 19, m.Body), 21, m.Generation)
+// Append adds m's bytes to b.
+func (m *Message) Append(b []byte) []byte { return wire.Append(b, m, (*Message).Fields) }
+
+// Fields declares the message. A heartbeat takes about twenty bytes: many ranges send one, so addresses have numbers of one byte, though
+// no reader may ignore them. Entries share the input's memory.
+func (m *Message) Fields(c *wire.Coder) {
+	c.Message("replica.Message", wire.Skips)
+	wire.Uint64(c, 1, &m.Range)
+	wire.Uint32(c, 2, &m.From.Node)
+	wire.Uint32(c, 4, &m.From.Store)
+	wire.Uint64(c, 6, &m.From.Replica)
+	wire.Uint32(c, 8, &m.To.Node)
+	wire.Uint32(c, 10, &m.To.Store)
+	wire.Uint64(c, 12, &m.To.Replica)
+	c.Bool(17, &m.TooOld)
+	if !c.Writing() || !m.TooOld {
+		c.Bytes(19, &m.Body)
+	}
+	if !c.Writing() || !m.TooOld && m.Body != nil {
+		wire.Uint64(c, 21, &m.Generation)
+	}
+	if c.Writing() && (m.TooOld || m.Body != nil) {
+		return
 	}
 	r := m.Raft
-	b = wire.Uint(b, 3, uint64(r.GetType()))
-	b = wire.Uint(b, 5, r.GetTerm())
-	b = wire.Uint(b, 7, r.GetIndex())
-	b = wire.Uint(b, 9, r.GetLogTerm())
-	b = wire.Uint(b, 11, r.GetCommit())
-	for _, e := range r.Entries {
-		var at int
-		b, at = wire.BeginLong(b, 13, 12+len(e.Data))
-		b = wire.End(appendEntry(wire.Uint(b, 1, e.GetIndex()), e), at)
+	if r == nil {
+		if r = newMessage(); !c.Writing() {
+			m.Raft = r
+		}
 	}
-	b = wire.Bool(b, 15, m.Quiesce)
-	b = wire.Bool(b, 23, r.GetReject())
-	b = wire.Uint(b, 25, r.GetRejectHint())
-	if len(r.Context) > 0 {
-		b = wire.Bytes(b, 27, r.Context)
+	typ := uint8(r.GetType())
+	if wire.Enum(c, 3, &typ, uint8(raftpb.MsgForgetLeader)); !c.Writing() {
+		*r.Type = raftpb.MessageType(typ)
 	}
-	if !raft.IsEmptySnap(r.GetSnapshot()) {
-		var at int
-		b, at = wire.Begin(b, 29)
-		b = wire.End(appendSnapshotMetadata(b, r.Snapshot.GetMetadata()), at)
+	number(c, 5, r.Term)
+	number(c, 7, r.Index)
+	number(c, 9, r.LogTerm)
+	number(c, 11, r.Commit)
+	wire.Large(c, 13, &r.Entries, sent, func(e **raftpb.Entry) int { return 12 + len((*e).Data) })
+	c.Bool(15, &m.Quiesce)
+	if r.Reject != nil {
+		c.Bool(23, r.Reject)
 	}
-	return b
+	number(c, 25, r.RejectHint)
+	if !c.Writing() || len(r.Context) > 0 {
+		c.Bytes(27, &r.Context)
+	}
+	if !c.Writing() || !raft.IsEmptySnap(r.GetSnapshot()) {
+		wire.Opt(c, 29, &r.Snapshot, snapshot)
+	}
+	if c.Complete() {
+		m.complete(c)
+	}
 }
 
-// ReadMessage decodes the bytes of Append. Entries share the input's memory.
-func ReadMessage(r *wire.Reader, out *Message) {
-	// One allocation for the numbers, of which raft has pointers.
-	var p struct {
-		typ                                raftpb.MessageType
-		term, logTerm, index, commit, hint uint64
-		from, to                           uint64
-		reject                             bool
-	}
-	n := &p
-	var context []byte
-	var entries []*raftpb.Entry
-	var snapshot *raftpb.SnapshotMetadata
-	for m := r.Open("replica.Message"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			out.Range = kv.RangeID(r.Uint())
-		case 2:
-			out.From.Node = kv.NodeID(r.Uint32())
-		case 3:
-			n.typ = raftpb.MessageType(r.Enum(uint8(raftpb.MsgForgetLeader)))
-		case 4:
-			out.From.Store = kv.StoreID(r.Uint32())
-		case 5:
-			n.term = r.Uint()
-		case 6:
-			out.From.Replica = kv.ReplicaID(r.Uint())
-		case 7:
-			n.index = r.Uint()
-		case 8:
-			out.To.Node = kv.NodeID(r.Uint32())
-		case 9:
-			n.logTerm = r.Uint()
-		case 10:
-			out.To.Store = kv.StoreID(r.Uint32())
-		case 11:
-			n.commit = r.Uint()
-		case 12:
-			out.To.Replica = kv.ReplicaID(r.Uint())
-		case 13:
-			*wire.Grow(r, &entries) = readEntry(r, 0)
-		case 15:
-			out.Quiesce = r.Bool()
-		case 17:
-			out.TooOld = r.Bool()
-		case 19:
-			out.Body = r.Bytes()
-		case 21:
-			out.Generation = r.Uint()
-		case 23:
-			n.reject = r.Bool()
-		case 25:
-			n.hint = r.Uint()
-		case 27:
-			context = r.Bytes()
-		case 29:
-			snapshot = &raftpb.SnapshotMetadata{}
-			readSnapshotMetadata(r, snapshot)
-		default:
-			r.Skip()
-		}
-	}
-	if r.Err() != nil || out.TooOld || out.Body != nil {
+// complete checks a message that was read, and leaves out what it does not have.
+func (m *Message) complete(c *wire.Coder) {
+	r := m.Raft
+	switch {
+	case m.TooOld || m.Body != nil:
+		m.Raft = nil
+		return
+	case raft.IsLocalMsg(r.GetType()) && r.GetType() != raftpb.MsgTransferLeader,
+		r.Snapshot != nil && raft.IsEmptySnap(r.Snapshot): // a writer leaves it out
+		m.Raft = nil
+		c.Malformed()
 		return
 	}
-	if raft.IsLocalMsg(n.typ) && n.typ != raftpb.MsgTransferLeader {
-		r.Malformed()
-		return
+	*r.From, *r.To = uint64(m.From.Replica), uint64(m.To.Replica)
+	if !*r.Reject {
+		r.Reject = nil
 	}
-	n.from, n.to = uint64(out.From.Replica), uint64(out.To.Replica)
-	out.Raft = &raftpb.Message{Type: &n.typ, To: &n.to, From: &n.from, Term: &n.term, LogTerm: &n.logTerm, Index: &n.index, Commit: &n.commit,
-		RejectHint: &n.hint, Context: context, Entries: entries}
-	if n.reject {
-		out.Raft.Reject = &n.reject
-	}
-	if snapshot != nil {
-		out.Raft.Snapshot = &raftpb.Snapshot{Metadata: snapshot}
-		if raft.IsEmptySnap(out.Raft.Snapshot) {
-			r.Malformed() // Append does not write one
-		}
+}
+
+// newMessage gives the numbers of a message, of which raft has pointers, one allocation.
+func newMessage() *raftpb.Message {
+	p := &struct {
+		raftpb.Message
+		typ                                          raftpb.MessageType
+		from, to, term, logTerm, index, commit, hint uint64
+		reject                                       bool
+	}{}
+	r := &p.Message
+	r.Type, r.From, r.To, r.Term, r.LogTerm, r.Index, r.Commit = &p.typ, &p.from, &p.to, &p.term, &p.logTerm, &p.index, &p.commit
+	r.RejectHint, r.Reject = &p.hint, &p.reject
+	return r
+}
+
+// number is an integer that raft has a pointer of.
+func number(c *wire.Coder, n uint32, v *uint64) {
+	if v != nil {
+		wire.Uint64(c, n, v)
 	}
 }
 
 // DecodeMessage reads a message that is alone.
 func DecodeMessage(b []byte) (m Message, err error) {
-	r := wire.Read(b)
-	if ReadMessage(&r, &m); r.Err() != nil {
-		return Message{}, r.Err()
+	if err = wire.Decode(b, &m, (*Message).Fields); err != nil {
+		return Message{}, err
 	}
 	return m, nil
 }
@@ -164,14 +134,27 @@ func DecodeMessage(b []byte) (m Message, err error) {
 // entrySize is about what a log entry takes.
 func entrySize(e *raftpb.Entry) int { return 9 + len(e.Data) }
 
-// appendEntry adds an entry as it is stored. Its index is its key; when sent, it is field 1.
-func appendEntry(b []byte, e *raftpb.Entry) []byte {
-	b = wire.Uint(b, 3, uint64(e.GetType()))
-	b = wire.Uint(b, 5, e.GetTerm())
-	if len(e.Data) == 0 {
-		return b
+// sent is an entry as it is sent.
+func sent(e **raftpb.Entry, c *wire.Coder) {
+	if *e == nil {
+		*e = newEntry(0, 0, 0, nil)
 	}
-	return wire.Bytes(b, 7, e.Data)
+	c.Message("replica.Entry", wire.Refuses)
+	number(c, 1, (*e).Index)
+	stored(*e, c)
+}
+
+// stored is an entry as it is stored, without its index, which is its key. All of it must be understood: replicas would diverge.
+func stored(e *raftpb.Entry, c *wire.Coder) {
+	c.Message("replica.Entry", wire.Refuses)
+	typ := uint8(e.GetType())
+	if wire.Enum(c, 3, &typ, uint8(raftpb.EntryConfChangeV2)); !c.Writing() {
+		*e.Type = raftpb.EntryType(typ)
+	}
+	number(c, 5, e.Term)
+	if !c.Writing() || len(e.Data) > 0 {
+		c.Bytes(7, &e.Data)
+	}
 }
 
 // entryParts gives an entry's optional numbers one allocation instead of four.
@@ -187,65 +170,27 @@ func newEntry(typ raftpb.EntryType, term, index uint64, data []byte) *raftpb.Ent
 	return &p.Entry
 }
 
-// readEntry reads an entry. All of it must be understood: replicas would diverge.
-func readEntry(r *wire.Reader, index uint64) *raftpb.Entry {
-	var typ raftpb.EntryType
-	var term uint64
-	var data []byte
-	for m := r.Open("replica.Entry"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			index = r.Uint()
-		case 3:
-			typ = raftpb.EntryType(r.Enum(uint8(raftpb.EntryConfChangeV2)))
-		case 5:
-			term = r.Uint()
-		case 7:
-			data = r.Bytes()
-		default:
-			r.Refuse()
-		}
-	}
-	return newEntry(typ, term, index, data)
-}
-
 func decodeEntry(index uint64, b []byte) (*raftpb.Entry, error) {
-	r := wire.Read(b)
-	e := readEntry(&r, index)
-	return e, r.Err()
+	e := newEntry(0, 0, index, nil)
+	return e, wire.Decode(b, &e, sent)
 }
 
-func appendSnapshotMetadata(b []byte, s *raftpb.SnapshotMetadata) []byte {
-	b = wire.Uint(wire.Uint(b, 1, s.GetIndex()), 3, s.GetTerm())
-	cs := s.GetConfState()
-	b = wire.Packed(b, 5, cs.GetVoters())
-	b = wire.Packed(b, 7, cs.GetVotersOutgoing())
-	b = wire.Packed(b, 9, cs.GetLearners())
-	b = wire.Packed(b, 11, cs.GetLearnersNext())
-	return wire.Bool(b, 13, cs.GetAutoLeave())
-}
-
-func readSnapshotMetadata(r *wire.Reader, s *raftpb.SnapshotMetadata) {
-	s.Index, s.Term = new(uint64), new(uint64)
-	s.ConfState = &raftpb.ConfState{AutoLeave: new(bool)}
-	for m := r.Open("replica.SnapshotMetadata"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			*s.Index = r.Uint()
-		case 3:
-			*s.Term = r.Uint()
-		case 5:
-			s.ConfState.Voters = r.Packed()
-		case 7:
-			s.ConfState.VotersOutgoing = r.Packed()
-		case 9:
-			s.ConfState.Learners = r.Packed()
-		case 11:
-			s.ConfState.LearnersNext = r.Packed()
-		case 13:
-			*s.ConfState.AutoLeave = r.Bool()
-		default:
-			r.Refuse()
+// snapshot is what a message has of a raft snapshot, whose data follow apart from it.
+func snapshot(s *raftpb.Snapshot, c *wire.Coder) {
+	c.Message("replica.SnapshotMetadata", wire.Refuses)
+	if !c.Writing() && s.Metadata == nil {
+		s.Metadata = &raftpb.SnapshotMetadata{Index: new(uint64), Term: new(uint64), ConfState: &raftpb.ConfState{AutoLeave: new(bool)}}
+	}
+	m := s.Metadata
+	number(c, 1, m.Index)
+	number(c, 3, m.Term)
+	if l := m.ConfState; l != nil {
+		c.Packed(5, &l.Voters)
+		c.Packed(7, &l.VotersOutgoing)
+		c.Packed(9, &l.Learners)
+		c.Packed(11, &l.LearnersNext)
+		if l.AutoLeave != nil {
+			c.Bool(13, l.AutoLeave)
 		}
 	}
 }

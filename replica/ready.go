@@ -14,6 +14,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/storage/engine"
+	"meridian/wire"
 )
 
 // Append is a write of the log that is committed to the engine and not yet synced.
@@ -458,7 +459,7 @@ func (r *Replica) special(b *engine.Batch, c *Command, change *raftpb.ConfChange
 		return nil, nil
 	case !c.GCThreshold.IsZero():
 		t := c.GCThreshold.Forward(*r.threshold.Load())
-		b.Put(keys.GCThresholdKey(r.rangeID), appendThreshold(nil, &t))
+		b.Put(keys.GCThresholdKey(r.rangeID), wire.Append(nil, &t, gcThreshold))
 		r.threshold.Store(&t) // before the versions are removed, so that a reader that misses some gets an error
 		return nil, nil
 	case c.Trigger != nil:

@@ -67,7 +67,7 @@ func TestSnapshotIsWhatItSays(t *testing.T) {
 					From: new(uint64(1)), To: new(uint64(2)), Term: new(uint64(6)), Snapshot: &raftpb.Snapshot{
 						Metadata: &raftpb.SnapshotMetadata{Index: new(index), Term: new(uint64(6)), ConfState: confState(&d)}}}}
 			}
-			in, err := NewIncomingSnapshot(e, appendHead(nil, &snapshotHead{d, *message(c.index)}))
+			in, err := NewIncomingSnapshot(e, wire.Append(nil, &snapshotHead{d, *message(c.index)}, (*snapshotHead).fields))
 			must(t, err)
 			var chunk []byte
 			for _, x := range []struct {

@@ -18,6 +18,7 @@ import (
 	"meridian/replica/lease"
 	"meridian/storage/engine"
 	"meridian/version"
+	"meridian/wire"
 )
 
 // Timing, in ticks of TickInterval. Failover of a range whose leaseholder's node dies is bounded by: liveness
@@ -325,7 +326,7 @@ func (r *Replica) loadReplicated() error {
 	if v, err = e.Get(keys.GCThresholdKey(r.rangeID)); err != nil {
 		return err
 	} else if v != nil {
-		t, err := decodeThreshold(v)
+		t, err := wire.Decoded(v, gcThreshold)
 		if err != nil {
 			return err
 		}

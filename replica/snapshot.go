@@ -82,7 +82,7 @@ func (r *Replica) SnapshotSent(to kv.ReplicaID, err error) {
 
 // Write streams the snapshot: the message and the descriptor first, then the data in pieces.
 func (s *OutgoingSnapshot) Write(send func([]byte) error) error {
-	if err := send(appendHead(nil, &snapshotHead{*s.desc, s.Message})); err != nil {
+	if err := send(wire.Append(nil, &snapshotHead{*s.desc, s.Message}, (*snapshotHead).fields)); err != nil {
 		return err
 	}
 	buf := make([]byte, 0, snapshotChunkBytes+4096)
@@ -148,10 +148,9 @@ var ErrOverlap = errors.New("replica: the raft snapshot overlaps another replica
 
 // NewIncomingSnapshot reads the first frame.
 func NewIncomingSnapshot(e *engine.Engine, head []byte) (*IncomingSnapshot, error) {
-	rd := wire.Read(bytes.Clone(head))
-	var h snapshotHead
-	if readHead(&rd, &h); rd.Err() != nil {
-		return nil, rd.Err()
+	h, err := wire.Decoded(bytes.Clone(head), (*snapshotHead).fields)
+	if err != nil {
+		return nil, err
 	}
 	desc, m := h.desc, h.message
 	if m.Raft == nil || m.Raft.GetType() != raftpb.MsgSnap || raft.IsEmptySnap(m.Raft.GetSnapshot()) {
@@ -196,43 +195,44 @@ func (s *IncomingSnapshot) check(raw, _ []byte) error {
 
 // eachEntry calls f with the entries of a frame.
 func eachEntry(chunk []byte, f func(k, v []byte) error) error {
-	r := wire.Read(chunk)
-	if err := readChunk(&r, f); err != nil {
+	x := snapshotChunk{each: f}
+	if err := wire.Decode(chunk, &x, (*snapshotChunk).fields); x.err == nil {
 		return err
 	}
-	return r.Err()
+	return x.err
 }
 
-func readChunk(r *wire.Reader, f func(k, v []byte) error) (err error) {
-	var k []byte
-	for m := r.Open("replica.SnapshotChunk"); r.Next(&m); {
-		switch r.Field() {
-		case chunkKey:
-			if k != nil {
-				r.Malformed()
-			} else if k = r.Bytes(); len(k) == 0 {
-				r.Malformed()
-			}
-		case chunkValue:
-			v := r.Bytes()
-			if k == nil {
-				r.Malformed()
-			}
-			if r.Err() == nil && err == nil {
-				err = f(k, v)
-			}
-			k = nil
-		default:
-			r.Refuse()
+// snapshotChunk has keys, each with its value after it.
+type snapshotChunk struct {
+	key  []byte // whose value has not come
+	each func(k, v []byte) error
+	err  error
+}
+
+func (x *snapshotChunk) fields(c *wire.Coder) {
+	c.Message("replica.SnapshotChunk", wire.Refuses)
+	for n := c.At(); n == chunkKey || n == chunkValue; n = c.At() {
+		if (n == chunkKey) != (x.key == nil) {
+			c.Malformed()
+			return
 		}
+		if n == chunkKey {
+			if c.Bytes(n, &x.key); len(x.key) == 0 {
+				c.Malformed()
+			}
+			continue
+		}
+		var v []byte
+		if c.Bytes(n, &v); v != nil && x.err == nil {
+			x.err = x.each(x.key, v)
+		}
+		x.key = nil
 	}
-	if k != nil {
-		r.Malformed()
+	if c.Complete() && x.key != nil {
+		c.Malformed()
 	}
-	return err
 }
 
-// A chunk of a raft snapshot has keys, each with its value after it.
 const (
 	chunkKey   = 1
 	chunkValue = 3
@@ -244,26 +244,15 @@ type snapshotHead struct {
 	message Message
 }
 
-func appendHead(b []byte, h *snapshotHead) []byte {
-	b, at := wire.Begin(b, 1)
-	b = wire.End(h.desc.Append(b), at)
-	b, at = wire.Begin(b, 3)
-	return wire.End(h.message.Append(b), at)
-}
-
-func readHead(r *wire.Reader, h *snapshotHead) {
-	for m := r.Open("replica.SnapshotHead"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			wire.In(r, &h.desc, (*kv.RangeDescriptor).Fields)
-		case 3:
-			ReadMessage(r, &h.message)
-		default:
-			r.Skip()
-		}
+func (h *snapshotHead) fields(c *wire.Coder) {
+	c.Message("replica.SnapshotHead", wire.Skips)
+	wire.One(c, 1, &h.desc, (*kv.RangeDescriptor).Fields)
+	if c.At() == 3 {
+		h.message.Raft = nil // of two, the later counts
 	}
-	if h.message.Raft == nil {
-		r.Malformed()
+	wire.One(c, 3, &h.message, (*Message).Fields)
+	if c.Complete() && h.message.Raft == nil {
+		c.Malformed()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/storage/engine"
+	"meridian/wire"
 )
 
 // EvaluateTrigger adds the replicated effects of a commit trigger to the batch of the EndTxn that carries it, and
@@ -101,7 +102,7 @@ func (r *Replica) evaluateSplit(rd engine.Reader, b *engine.Batch, t *kv.SplitTr
 	b.Put(keys.AppliedStateKey(id), first.append(nil))
 	b.Put(keys.LeaseKey(id), l.Append(nil))
 	if g := r.GCThreshold(); !g.IsZero() {
-		b.Put(keys.GCThresholdKey(id), appendThreshold(nil, &g))
+		b.Put(keys.GCThresholdKey(id), wire.Append(nil, &g, gcThreshold))
 	}
 	b.Put(keys.DescriptorCopyKey(id), t.Right.Append(nil))
 	if s := r.sealNow.Load(); s != nil {
@@ -274,6 +275,6 @@ func Tombstone(e *engine.Engine, id kv.RangeID) (kv.ReplicaID, error) {
 	if err != nil || v == nil {
 		return 0, err
 	}
-	p, err := decodePosition(v)
+	p, err := wire.Decoded(v, (*position).fields)
 	return kv.ReplicaID(p.index), err
 }

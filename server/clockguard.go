@@ -39,10 +39,9 @@ func passGuard(ctx context.Context, e *engine.Engine, c *clock.Clock) error {
 	if err != nil || v == nil {
 		return err
 	}
-	var bound clockBound
-	r := wire.Read(v)
-	if readClockBound(&r, &bound); r.Err() != nil {
-		return fmt.Errorf("server: the store's clock bound: %w", r.Err())
+	bound, err := wire.Decoded(v, (*clockBound).fields)
+	if err != nil {
+		return fmt.Errorf("server: the store's clock bound: %w", err)
 	}
 	now := c.Wall()
 	if bound.at.Time().Sub(now) > guardPatience {
@@ -55,7 +54,7 @@ func passGuard(ctx context.Context, e *engine.Engine, c *clock.Clock) error {
 func raiseGuard(e *engine.Engine, c *clock.Clock, f *fence.Fence) error {
 	b := e.NewBatch()
 	defer b.Close()
-	b.Put(keys.StoreClockKey(), appendClockBound(nil, &clockBound{c.Now().Add(guardAhead)}))
+	b.Put(keys.StoreClockKey(), wire.Append(nil, &clockBound{c.Now().Add(guardAhead)}, (*clockBound).fields))
 	if f != nil {
 		f.AppendChanges(b) // in the same sync
 	}

@@ -24,7 +24,7 @@ type signalAnswer struct{ Owner string }
 type peers struct{ n *Node }
 
 func (p peers) Signal(ctx context.Context, pid int32, user string, what session.Signal) (string, error) {
-	req := appendSignal(nil, &signalRequest{pid, user, what})
+	req := wire.Append(nil, &signalRequest{pid, user, what}, (*signalRequest).fields)
 	for _, e := range p.n.cluster.Nodes() {
 		if e.Node == p.n.NodeID() || e.Node&0x7ff != session.PIDNode(pid) {
 			continue
@@ -34,9 +34,7 @@ func (p peers) Signal(ctx context.Context, pid int32, user string, what session.
 		cancel()
 		var a signalAnswer
 		if err == nil {
-			r := wire.Read(reply)
-			readSignalAnswer(&r, &a)
-			err = r.Err()
+			a, err = wire.Decoded(reply, (*signalAnswer).fields)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -52,14 +50,13 @@ func (p peers) Signal(ctx context.Context, pid int32, user string, what session.
 
 // handleSignal answers another node.
 func (n *Node) handleSignal(_ context.Context, _ kv.NodeID, req []byte) ([]byte, error) {
-	var q signalRequest
-	r := wire.Read(req)
-	if readSignal(&r, &q); r.Err() != nil {
-		return nil, r.Err()
+	q, err := wire.Decoded(req, (*signalRequest).fields)
+	if err != nil {
+		return nil, err
 	}
 	var a signalAnswer
 	if p := n.sql.parts.Load(); p != nil {
 		a.Owner = p.sessions.Signal(q.PID, q.User, q.What)
 	}
-	return appendSignalAnswer(nil, &a), nil
+	return wire.Append(nil, &a, (*signalAnswer).fields), nil
 }

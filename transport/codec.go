@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"slices"
+
 	"meridian/kv"
 	"meridian/version"
 	"meridian/wire"
@@ -19,76 +21,34 @@ type hello struct {
 	said    version.Said
 }
 
-func (h *hello) append(b []byte) []byte {
-	b = wire.Int(wire.Uint(b, 1, uint64(h.frames)), 2, h.wall)
-	b = wire.Uint(wire.Uint(b, 3, uint64(h.class)), 5, uint64(h.node))
-	return appendSaidFields(wire.ID(b, 7, h.cluster), 9, &h.said)
-}
-
-func readHello(r *wire.Reader, h *hello) {
-	for m := r.Open("transport.Hello"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			h.frames = uint8(min(r.Uint(), 255))
-		case 2:
-			h.wall = r.Int()
-		case 3:
-			h.class = Class(r.Enum(uint8(classes - 1)))
-		case 5:
-			h.node = kv.NodeID(r.Uint32())
-		case 7:
-			h.cluster = r.ID()
-		case 9, 11, 13:
-			readSaidField(r, r.Field()-9, &h.said)
-		default:
-			r.Skip()
-		}
-	}
+func (h *hello) fields(c *wire.Coder) {
+	c.Message("transport.Hello", wire.Skips)
+	wire.As(c, 1, &h.frames, func(f uint8) uint64 { return uint64(f) }, func(n uint64) uint8 { return uint8(min(n, 255)) })
+	wire.Int64(c, 2, &h.wall)
+	wire.Enum(c, 3, &h.class, classes-1)
+	wire.Uint32(c, 5, &h.node)
+	wire.UUID(c, 7, &h.cluster)
+	saidFrom(9, &h.said, c)
 }
 
 func decodeHello(b []byte) (h hello, err error) {
-	r := wire.Read(b)
-	if readHello(&r, &h); r.Err() == nil && h.frames == 0 {
-		r.Malformed()
+	if h, err = wire.Decoded(b, (*hello).fields); err == nil && h.frames == 0 {
+		err = &wire.MalformedError{Message: "transport.Hello"}
 	}
-	return h, r.Err()
+	return h, err
 }
 
-// appendSaidFields adds three fields, the first of which has the number first, and the others the next odd ones.
-func appendSaidFields(b []byte, first uint32, s *version.Said) []byte {
-	return wire.Uint(wire.Uint(wire.Uint(b, first, s.Own.Uint64()), first+2, s.Oldest.Uint64()), first+4, s.Acting.Uint64())
+// said is the form of a node's versions in the refusal of a hello.
+func said(s *version.Said, c *wire.Coder) {
+	c.Message("transport.Said", wire.Skips)
+	saidFrom(1, s, c)
 }
 
-func readSaidField(r *wire.Reader, n uint32, s *version.Said) {
-	v := version.From(r.Uint())
-	switch n {
-	case 0:
-		s.Own = v
-	case 2:
-		s.Oldest = v
-	case 4:
-		s.Acting = v
-	}
-}
-
-// appendSaid is the form of a node's versions in the refusal of a hello.
-func appendSaid(b []byte, s *version.Said) []byte { return appendSaidFields(b, 1, s) }
-
-func readSaid(r *wire.Reader, s *version.Said) {
-	for m := r.Open("transport.Said"); r.Next(&m); {
-		switch r.Field() {
-		case 1, 3, 5:
-			readSaidField(r, r.Field()-1, s)
-		default:
-			r.Skip()
-		}
-	}
-}
-
-func decodeSaid(b []byte) (s version.Said, ok bool) {
-	r := wire.Read(b)
-	readSaid(&r, &s)
-	return s, r.Err() == nil
+// saidFrom are three fields, the first of which has the number first, and the others the next odd ones.
+func saidFrom(first uint32, s *version.Said, c *wire.Coder) {
+	wire.As(c, first, &s.Own, version.Version.Uint64, version.From)
+	wire.As(c, first+2, &s.Oldest, version.Version.Uint64, version.From)
+	wire.As(c, first+4, &s.Acting, version.Version.Uint64, version.From)
 }
 
 // refuser is the detail of a refusal with codeOffset: which node refuses, and what its own clock shows (transport.T8). Earlier binaries send none.
@@ -97,56 +57,26 @@ type refuser struct {
 	wall int64 // nanoseconds
 }
 
-func (d *refuser) append(b []byte) []byte {
-	return wire.Int(wire.Uint(b, 1, uint64(d.node)), 3, d.wall)
+func (d *refuser) fields(c *wire.Coder) {
+	c.Message("transport.Refuser", wire.Skips)
+	wire.Uint32(c, 1, &d.node)
+	wire.Int64(c, 3, &d.wall)
 }
 
-func readRefuser(r *wire.Reader, d *refuser) {
-	for m := r.Open("transport.Refuser"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			d.node = kv.NodeID(r.Uint32())
-		case 3:
-			d.wall = r.Int()
-		default:
-			r.Skip()
-		}
+func (e *StatusError) fields(c *wire.Coder) {
+	c.Message("transport.Error", wire.Skips)
+	code := uint32(e.Code)
+	wire.Uint32(c, 1, &code)
+	if !c.Writing() && code < 1<<16 { // an error with a code that the reader does not know is one that it only shows
+		e.Code = Code(code)
 	}
-}
-
-func decodeRefuser(b []byte) (d refuser, ok bool) {
-	r := wire.Read(b)
-	readRefuser(&r, &d)
-	return d, r.Err() == nil && len(b) > 0
-}
-
-// An error with a code that the reader does not know is one that it only shows.
-func appendError(b []byte, e *StatusError) []byte {
-	return wire.Bytes(wire.String(wire.Uint(b, 1, uint64(e.Code)), 3, e.Message), 5, e.Detail)
-}
-
-func readError(r *wire.Reader, e *StatusError) {
-	for m := r.Open("transport.Error"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			if c := r.Uint32(); c <= 1<<16-1 {
-				e.Code = Code(c)
-			}
-		case 3:
-			e.Message = r.String()
-		case 5:
-			e.Detail = r.Bytes()
-		default:
-			r.Skip()
-		}
-	}
+	c.String(3, &e.Message)
+	c.Bytes(5, &e.Detail)
 }
 
 func decodeError(b []byte) (*StatusError, error) {
 	e := &StatusError{}
-	r := wire.Read(b)
-	readError(&r, e)
-	return e, r.Err()
+	return e, wire.Decode(b, e, (*StatusError).fields)
 }
 
 // waybill is what a call carries that is relayed, and the first message of such a stream.
@@ -158,63 +88,27 @@ type waybill struct {
 	req    []byte // of a call
 }
 
-func (w *waybill) append(b []byte) []byte {
-	b = appendNodes(wire.Uint(wire.Uint(b, 1, uint64(w.origin)), 3, uint64(w.class)), 5, w.hops)
-	return wire.Bytes(wire.String(b, 7, w.name), 9, w.req)
-}
-
-func readWaybill(r *wire.Reader, w *waybill) {
-	for m := r.Open("transport.Waybill"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			w.origin = kv.NodeID(r.Uint32())
-		case 3:
-			w.class = Class(r.Enum(uint8(classes - 1)))
-		case 5:
-			w.hops = readNodes(r)
-		case 7:
-			w.name = r.String()
-		case 9:
-			w.req = r.Bytes()
-		default:
-			r.Skip()
-		}
-	}
+func (w *waybill) fields(c *wire.Coder) {
+	c.Message("transport.Waybill", wire.Skips)
+	wire.Uint32(c, 1, &w.origin)
+	wire.Enum(c, 3, &w.class, classes-1)
+	nodes(c, 5, &w.hops)
+	c.String(7, &w.name)
+	c.Bytes(9, &w.req)
 }
 
 func decodeWaybill(b []byte) (w waybill, err error) {
-	r := wire.Read(b)
-	if readWaybill(&r, &w); r.Err() == nil && w.origin == 0 {
-		r.Malformed()
+	if w, err = wire.Decoded(b, (*waybill).fields); err == nil && w.origin == 0 {
+		err = &wire.MalformedError{Message: "transport.Waybill"}
 	}
-	return w, r.Err()
+	return w, err
 }
 
-// appendNodes adds a list of nodes; readNodes reads it.
-func appendNodes(b []byte, field uint32, nodes []kv.NodeID) []byte {
-	if len(nodes) == 0 {
-		return b
+// nodes is a list of nodes.
+func nodes(c *wire.Coder, n uint32, l *[]kv.NodeID) {
+	if wire.Numbers(c, n, l); !c.Writing() && slices.Contains(*l, 0) {
+		c.Malformed()
 	}
-	var few [maxRelays]uint64
-	l := few[:0]
-	for _, n := range nodes {
-		l = append(l, uint64(n))
-	}
-	return wire.Packed(b, field, l)
-}
-
-// maxRelays is how many nodes a list has room for without an allocation.
-const maxRelays = 8
-
-func readNodes(r *wire.Reader) (nodes []kv.NodeID) {
-	for _, n := range r.Packed() {
-		if n == 0 || n > 1<<32-1 {
-			r.Malformed()
-			return nil
-		}
-		nodes = append(nodes, kv.NodeID(n))
-	}
-	return nodes
 }
 
 // relayed is how a relayed call went.
@@ -233,37 +127,18 @@ const (
 	relayedMax    = relayedLost
 )
 
-func (a *relayed) append(b []byte) []byte {
-	return wire.Bytes(wire.Uint(b, 1, uint64(a.how)), 3, a.body)
-}
-
-func readRelayed(r *wire.Reader, a *relayed) {
-	for m := r.Open("transport.Relayed"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			a.how = relayedHow(r.Enum(uint8(relayedMax)))
-		case 3:
-			a.body = r.Bytes()
-		default:
-			r.Skip()
-		}
-	}
+func (a *relayed) fields(c *wire.Coder) {
+	c.Message("transport.Relayed", wire.Skips)
+	wire.Enum(c, 1, &a.how, relayedMax)
+	c.Bytes(3, &a.body)
 }
 
 // pathRequest asks a node how it reaches another one, and knownPath is its answer.
 type pathRequest struct{ to kv.NodeID }
 
-func (q *pathRequest) append(b []byte) []byte { return wire.Uint(b, 1, uint64(q.to)) }
-
-func readPathRequest(r *wire.Reader, q *pathRequest) {
-	for m := r.Open("transport.PathRequest"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			q.to = kv.NodeID(r.Uint32())
-		default:
-			r.Skip()
-		}
-	}
+func (q *pathRequest) fields(c *wire.Coder) {
+	c.Message("transport.PathRequest", wire.Skips)
+	wire.Uint32(c, 1, &q.to)
 }
 
 type knownPath struct {
@@ -271,17 +146,8 @@ type knownPath struct {
 	via   []kv.NodeID // the nodes in between
 }
 
-func (p *knownPath) append(b []byte) []byte { return appendNodes(wire.Bool(b, 1, p.known), 3, p.via) }
-
-func readPath(r *wire.Reader, p *knownPath) {
-	for m := r.Open("transport.Path"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			p.known = r.Bool()
-		case 3:
-			p.via = readNodes(r)
-		default:
-			r.Skip()
-		}
-	}
+func (p *knownPath) fields(c *wire.Coder) {
+	c.Message("transport.Path", wire.Skips)
+	c.Bool(1, &p.known)
+	nodes(c, 3, &p.via)
 }

@@ -39,11 +39,11 @@ func TestFramesComeBack(t *testing.T) {
 		h := hello{frames: 1, class: ClassBulk, node: kv.NodeID(rapid.Uint32().Draw(t, "node")), cluster: [16]byte{1, 15: 2},
 			said: version.Said{Binary: version.Binary{Own: version.Version{Major: rapid.Uint16().Draw(t, "own"), Step: 3}, Oldest: version.Version{Minor: 7}},
 				Acting: version.Version{Major: 1, Minor: rapid.Uint16().Draw(t, "acting")}}}
-		if back, err := decodeHello(h.append(nil)); err != nil || back != h {
+		if back, err := decodeHello(wire.Append(nil, &h, (*hello).fields)); err != nil || back != h {
 			t.Fatalf("%v %+v", err, back)
 		}
 		e := &StatusError{Code: Code(rapid.Uint16().Draw(t, "code")), Message: rapid.String().Draw(t, "message"), Detail: []byte(rapid.String().Draw(t, "detail"))}
-		if back, err := decodeError(appendError(nil, e)); err != nil || back.Code != e.Code || back.Message != e.Message || !bytes.Equal(back.Detail, e.Detail) {
+		if back, err := decodeError(wire.Append(nil, e, (*StatusError).fields)); err != nil || back.Code != e.Code || back.Message != e.Message || !bytes.Equal(back.Detail, e.Detail) {
 			t.Fatalf("%v %+v", err, back)
 		}
 	})
@@ -51,20 +51,20 @@ func TestFramesComeBack(t *testing.T) {
 
 // TestMessages: what nodes say to each other about their links is as package wire wants it.
 func TestMessages(t *testing.T) {
-	nodes := func(l *[]kv.NodeID) {
+	some := func(l *[]kv.NodeID) {
 		for i := range *l {
 			(*l)[i] = max((*l)[i], 1)
 		}
 	}
 	wiretest.Run(t, []wiretest.Message{
-		wiretest.Of("transport.Hello", wiretest.Skips, func(b []byte, h *hello) []byte { return h.append(b) }, readHello, nil),
-		wiretest.Of("transport.Said", wiretest.Skips, appendSaid, readSaid, nil),
-		wiretest.Of("transport.Refuser", wiretest.Skips, func(b []byte, d *refuser) []byte { return d.append(b) }, readRefuser, nil),
-		wiretest.Of("transport.Error", wiretest.Skips, appendError, readError, nil),
-		wiretest.Of("transport.Waybill", wiretest.Skips, func(b []byte, w *waybill) []byte { return w.append(b) }, readWaybill, func(w *waybill) { nodes(&w.hops) }),
-		wiretest.Of("transport.Relayed", wiretest.Skips, func(b []byte, a *relayed) []byte { return a.append(b) }, readRelayed, nil),
-		wiretest.Of("transport.PathRequest", wiretest.Skips, func(b []byte, q *pathRequest) []byte { return q.append(b) }, readPathRequest, nil),
-		wiretest.Of("transport.Path", wiretest.Skips, func(b []byte, p *knownPath) []byte { return p.append(b) }, readPath, func(p *knownPath) { nodes(&p.via) }),
+		wiretest.Declared("transport.Hello", wiretest.Skips, (*hello).fields, nil),
+		wiretest.Declared("transport.Said", wiretest.Skips, said, nil),
+		wiretest.Declared("transport.Refuser", wiretest.Skips, (*refuser).fields, nil),
+		wiretest.Declared("transport.Error", wiretest.Skips, (*StatusError).fields, nil),
+		wiretest.Declared("transport.Waybill", wiretest.Skips, (*waybill).fields, func(w *waybill) { some(&w.hops) }),
+		wiretest.Declared("transport.Relayed", wiretest.Skips, (*relayed).fields, nil),
+		wiretest.Declared("transport.PathRequest", wiretest.Skips, (*pathRequest).fields, nil),
+		wiretest.Declared("transport.Path", wiretest.Skips, (*knownPath).fields, func(p *knownPath) { some(&p.via) }),
 	})
 }
 
@@ -82,8 +82,8 @@ func TestUnknownFrame(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add((&frame{kind: kindCall, name: "kv.batch"}).appendHeader(nil))
-	f.Add(appendError(nil, &StatusError{Message: "m"}))
-	f.Add((&hello{frames: 1}).append(nil))
+	f.Add(wire.Append(nil, &StatusError{Message: "m"}, (*StatusError).fields))
+	f.Add(wire.Append(nil, &hello{frames: 1}, (*hello).fields))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var fr frame
 		if err := (codec{}).Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, &fr); err == nil {

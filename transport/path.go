@@ -201,7 +201,7 @@ func (d *detour) search(ctx context.Context) []kv.NodeID {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan []kv.NodeID, len(near))
-	req := (&pathRequest{d.node}).append(nil)
+	req := wire.Append(nil, &pathRequest{d.node}, (*pathRequest).fields)
 	asked := 0
 	for _, n := range near {
 		if t.group.Go(func(context.Context) {
@@ -239,9 +239,8 @@ func (d *detour) search(ctx context.Context) []kv.NodeID {
 // follow makes a path of what a node has answered; nil if it knows none, or none that is good here: a path names no node
 // twice and has at most MaxRelays nodes, so that nothing goes round in circles (transport.T6).
 func (t *Transport) follow(via, to kv.NodeID, reply []byte) []kv.NodeID {
-	var p knownPath
-	r := wire.Read(reply)
-	if readPath(&r, &p); r.Err() != nil || !p.known || len(p.via) >= t.o.MaxRelays {
+	p, err := wire.Decoded(reply, (*knownPath).fields)
+	if err != nil || !p.known || len(p.via) >= t.o.MaxRelays {
 		return nil
 	}
 	path := []kv.NodeID{via}
@@ -256,15 +255,14 @@ func (t *Transport) follow(via, to kv.NodeID, reply []byte) []kv.NodeID {
 
 // servePath answers methodPath.
 func (t *Transport) servePath(_ context.Context, from kv.NodeID, req []byte) ([]byte, error) {
-	var q pathRequest
-	r := wire.Read(req)
-	if readPathRequest(&r, &q); r.Err() != nil {
-		return nil, r.Err()
+	q, err := wire.Decoded(req, (*pathRequest).fields)
+	if err != nil {
+		return nil, err
 	}
 	var known knownPath
 	if q.to == t.o.NodeID() || t.reaches(q.to) {
 		known.known = true
-		return known.append(nil), nil
+		return wire.Append(nil, &known, (*knownPath).fields), nil
 	}
 	t.mu.Lock()
 	d := t.detours[q.to]
@@ -274,5 +272,5 @@ func (t *Transport) servePath(_ context.Context, from kv.NodeID, req []byte) ([]
 			known = knownPath{true, *p}
 		}
 	}
-	return known.append(nil), nil
+	return wire.Append(nil, &known, (*knownPath).fields), nil
 }

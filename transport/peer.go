@@ -20,6 +20,7 @@ import (
 	"meridian/host"
 	"meridian/kv"
 	"meridian/version"
+	"meridian/wire"
 )
 
 // peerKey names one connection: to a node, or to an address whose node is not known.
@@ -402,7 +403,7 @@ func (p *peer) connect(parent context.Context, addr string) (_ *link, err error)
 	}
 	us := t.hello(p.key.class)
 	greeting := Greeting{Wall: wallTime(us.wall), Begun: t.o.Host.Clock.Monotonic()}
-	if err := s.SendMsg(&frame{kind: kindHello, at: t.reading(), payload: us.append(nil)}); err != nil && err != io.EOF {
+	if err := s.SendMsg(&frame{kind: kindHello, at: t.reading(), payload: wire.Append(nil, &us, (*hello).fields)}); err != nil && err != io.EOF {
 		return nil, err
 	}
 	var f frame

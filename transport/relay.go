@@ -25,7 +25,7 @@ const (
 func (t *Transport) relay(ctx context.Context, p *peer, path []kv.NodeID, name string, req []byte) ([]byte, error) {
 	t.stats.relayed.Add(1)
 	w := waybill{origin: t.o.NodeID(), class: p.key.class, name: name, req: req, hops: append(append(make([]kv.NodeID, 0, len(path)), path[1:]...), p.key.node)}
-	msg := w.append(make([]byte, 0, len(req)+len(name)+5*len(path)+24))
+	msg := wire.Append(make([]byte, 0, len(req)+len(name)+5*len(path)+24), &w, (*waybill).fields)
 	reply, err := t.direct(ctx, t.peer(peerKey{node: path[0], class: p.key.class}), methodRelay, msg)
 	if err != nil {
 		if e := ctx.Err(); e != nil {
@@ -35,10 +35,9 @@ func (t *Transport) relay(ctx context.Context, p *peer, path []kv.NodeID, name s
 		t.detour(p.key.node).failed(path)
 		return nil, p.unreachable(sent, why)
 	}
-	var a relayed
-	r := wire.Read(reply)
-	if readRelayed(&r, &a); r.Err() != nil {
-		return nil, p.unreachable(true, r.Err())
+	a, err := wire.Decoded(reply, (*relayed).fields)
+	if err != nil {
+		return nil, p.unreachable(true, err)
 	}
 	switch a.how {
 	case relayedReply:
@@ -77,10 +76,13 @@ func (t *Transport) serveRelay(ctx context.Context, _ kv.NodeID, msg []byte) ([]
 	if err != nil {
 		return nil, err
 	}
-	fails := func(err error) []byte {
-		return (&relayed{relayedError, appendError(nil, t.status(err, w.origin))}).append(nil)
+	answer := func(how relayedHow, body []byte) []byte {
+		return wire.Append(make([]byte, 0, len(body)+8), &relayed{how, body}, (*relayed).fields)
 	}
-	broken := func(how relayedHow, why string) []byte { return (&relayed{how, []byte(why)}).append(nil) }
+	fails := func(err error) []byte {
+		return answer(relayedError, wire.Append(nil, t.status(err, w.origin), (*StatusError).fields))
+	}
+	broken := func(how relayedHow, why string) []byte { return answer(how, []byte(why)) }
 	if len(w.hops) == 0 {
 		m := (*t.methods.Load())[w.name]
 		if m == nil || m.call == nil || m.carrier {
@@ -93,7 +95,7 @@ func (t *Transport) serveRelay(ctx context.Context, _ kv.NodeID, msg []byte) ([]
 		if err != nil {
 			return fails(err), nil
 		}
-		return (&relayed{relayedReply, reply}).append(make([]byte, 0, len(reply)+8)), nil
+		return answer(relayedReply, reply), nil
 	}
 	defer t.relaying.Add(-1)
 	if t.relaying.Add(1) > int64(t.o.MaxInflight/relayShare) {
@@ -102,7 +104,7 @@ func (t *Transport) serveRelay(ctx context.Context, _ kv.NodeID, msg []byte) ([]
 	t.stats.forwarded.Add(1)
 	hop := w.hops[0]
 	w.hops = w.hops[1:]
-	next := w.append(make([]byte, 0, len(msg)))
+	next := wire.Append(make([]byte, 0, len(msg)), &w, (*waybill).fields)
 	p, l := t.established(hop, w.class)
 	if l == nil {
 		return broken(relayedUnsent, fmt.Sprintf("n%d has no link to n%d", t.o.NodeID(), hop)), nil
@@ -147,7 +149,7 @@ func (t *Transport) openRelayed(ctx context.Context, p *peer, path []kv.NodeID, 
 	s, err := t.openDirect(inner, t.peer(peerKey{node: path[0], class: p.key.class}), methodRelayStream)
 	if err == nil {
 		w := waybill{origin: t.o.NodeID(), class: p.key.class, name: name, hops: append(append(make([]kv.NodeID, 0, len(path)), path[1:]...), p.key.node)}
-		err = s.Send(w.append(nil))
+		err = s.Send(wire.Append(nil, &w, (*waybill).fields))
 	}
 	if err != nil {
 		cancel(err)
@@ -247,7 +249,7 @@ func (t *Transport) serveRelayStream(ctx context.Context, _ kv.NodeID, s Stream)
 	if err != nil {
 		return broken(err)
 	}
-	if err := out.Send(w.append(nil)); err != nil {
+	if err := out.Send(wire.Append(nil, &w, (*waybill).fields)); err != nil {
 		return broken(err)
 	}
 	ended := make(chan error, 2)

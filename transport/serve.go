@@ -11,6 +11,7 @@ import (
 	gpeer "google.golang.org/grpc/peer"
 
 	"meridian/kv"
+	"meridian/wire"
 )
 
 // served is a link from the answering side.
@@ -67,7 +68,7 @@ func (t *Transport) serveStream(_ any, s grpc.ServerStream) error {
 	case refusal != nil:
 		t.stats.refusals.Add(1)
 		// The refusal is the answer; the end of the stream follows it.
-		return s.SendMsg(&frame{kind: kindError, at: t.reading(), payload: appendError(nil, refusal)})
+		return s.SendMsg(&frame{kind: kindError, at: t.reading(), payload: wire.Append(nil, refusal, (*StatusError).fields)})
 	case name == linkMethod && f.kind == kindHello:
 		return t.serveLink(s, h, from, admin)
 	case name == streamMethod && f.kind == kindOpen:
@@ -113,7 +114,7 @@ func (t *Transport) serveLink(stream grpc.ServerStream, h hello, from kv.NodeID,
 		sender: newSender(t, stream), cancels: make(map[uint64]context.CancelFunc),
 	}
 	us := t.hello(h.class)
-	if _, err := s.send(s.ctx, nil, &frame{kind: kindHello, payload: us.append(nil)}); err != nil {
+	if _, err := s.send(s.ctx, nil, &frame{kind: kindHello, payload: wire.Append(nil, &us, (*hello).fields)}); err != nil {
 		return err
 	}
 	t.heardFrom(from)
@@ -141,7 +142,7 @@ func (t *Transport) serveLink(stream grpc.ServerStream, h hello, from kv.NodeID,
 		t.stats.bytesReceived.Add(int64(len(f.payload)))
 		if err := t.stillFits(&s.peer); err != nil {
 			t.stats.refusals.Add(1)
-			_, err = s.send(s.ctx, nil, &frame{kind: kindError, payload: appendError(nil, t.status(err, from))})
+			_, err = s.send(s.ctx, nil, &frame{kind: kindError, payload: wire.Append(nil, t.status(err, from), (*StatusError).fields)})
 			return err
 		}
 		clockErr := t.observe(f.at, from)
@@ -179,7 +180,7 @@ func (s *served) later(f *frame) {
 }
 
 func (s *served) answer(id uint64, e *StatusError) {
-	s.later(&frame{kind: kindError, id: id, payload: appendError(nil, e)})
+	s.later(&frame{kind: kindError, id: id, payload: wire.Append(nil, e, (*StatusError).fields)})
 }
 
 // dispatch hands a call to an idle worker, or to a new one.
@@ -250,7 +251,7 @@ func (j *job) run() {
 		err = &StatusError{Code: CodeTooLarge, Message: "transport: the reply of " + j.m.name + " is too large"}
 	}
 	if err != nil {
-		f.kind, f.payload = kindError, appendError(nil, t.status(err, j.s.from))
+		f.kind, f.payload = kindError, wire.Append(nil, t.status(err, j.s.from), (*StatusError).fields)
 	}
 	// The context of the link, not of the call: a caller that gave up drops the answer by itself.
 	j.s.send(j.s.ctx, nil, f)

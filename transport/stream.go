@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 
 	"meridian/kv"
+	"meridian/wire"
 )
 
 // openRemote opens a stream by the peer's link or, while that is missing, along a path.
@@ -38,7 +39,7 @@ func (t *Transport) openLink(ctx context.Context, p *peer, l *link, name string)
 		return nil, p.unreachable(false, l.reason(err))
 	}
 	us := t.hello(p.key.class)
-	f := &frame{kind: kindOpen, at: t.reading(), name: name, payload: us.append(nil)}
+	f := &frame{kind: kindOpen, at: t.reading(), name: name, payload: wire.Append(nil, &us, (*hello).fields)}
 	if err := s.SendMsg(f); err != nil && err != io.EOF {
 		return nil, p.unreachable(false, l.reason(err))
 	}
@@ -161,7 +162,7 @@ func (t *Transport) serveOpen(s grpc.ServerStream, f *frame, h hello, from kv.No
 	if err == nil {
 		return nil
 	}
-	return s.SendMsg(&frame{kind: kindError, at: t.reading(), payload: appendError(nil, t.status(err, from))})
+	return s.SendMsg(&frame{kind: kindError, at: t.reading(), payload: wire.Append(nil, t.status(err, from), (*StatusError).fields)})
 }
 
 // serverStream is the handler's end.

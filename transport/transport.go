@@ -22,6 +22,7 @@ import (
 	"meridian/invariant"
 	"meridian/kv"
 	"meridian/version"
+	"meridian/wire"
 )
 
 // Class separates traffic that must not wait for other traffic; each has its own connection.
@@ -454,12 +455,12 @@ func (t *Transport) status(err error, caller kv.NodeID) *StatusError {
 	case errors.As(err, &s):
 		return s
 	case errors.As(err, &v):
-		said := t.o.Said()
-		return &StatusError{Code: codeVersion, Message: err.Error(), Detail: appendSaid(nil, &said)}
+		ours := t.o.Said()
+		return &StatusError{Code: codeVersion, Message: err.Error(), Detail: wire.Append(nil, &ours, said)}
 	case errors.As(err, &p):
 		return &StatusError{Code: CodePanic, Message: err.Error()}
 	case errors.As(err, &o) && o.Node == caller: // else the handler has met a third node's clock, of which its caller hears as of any failure (transport.T8)
-		return &StatusError{Code: codeOffset, Message: o.Message, Detail: (&refuser{t.o.NodeID(), t.wall()}).append(nil)}
+		return &StatusError{Code: codeOffset, Message: o.Message, Detail: wire.Append(nil, &refuser{t.o.NodeID(), t.wall()}, (*refuser).fields)}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &StatusError{Code: CodeCanceled, Message: err.Error()}
 	}
@@ -475,9 +476,9 @@ func (t *Transport) unstatus(payload []byte, from kv.NodeID, addr string) error 
 	switch e.Code {
 	case codeOffset:
 		// The node that refuses may be another one than the caller has taken it for, and have its address now.
-		d, ok := decodeRefuser(e.Detail)
+		d, err := wire.Decoded(e.Detail, (*refuser).fields)
 		switch {
-		case !ok:
+		case err != nil || len(e.Detail) == 0:
 			return &OffsetError{Node: from, Message: e.Message}
 		case from != 0 && d.node != from:
 			return &WrongNodeError{Addr: addr, Want: from, Have: d.node}
@@ -490,7 +491,7 @@ func (t *Transport) unstatus(payload []byte, from kv.NodeID, addr string) error 
 		copy(m.Theirs[:], e.Detail)
 		return m
 	case codeVersion:
-		if theirs, ok := decodeSaid(e.Detail); ok {
+		if theirs, err := wire.Decoded(e.Detail, said); err == nil {
 			if err := t.checkVersion(hello{node: from, said: theirs}, addr); err != nil {
 				return err
 			}

@@ -319,9 +319,8 @@ func (x *run) migrate(ctx context.Context, m *Migration) error {
 			return err
 		}
 		if v != nil {
-			r := wire.Read(v)
-			if readDone(&r, &row); r.Err() != nil || row.Done {
-				return r.Err()
+			if row, err = wire.Decoded(v, (*done).fields); err != nil || row.Done {
+				return err
 			}
 			status, err := x.f.o.Jobs.Status(ctx, tx, job.ID(row.Job))
 			if err != nil || status == job.Succeeded || status != "" && !status.Finished() {
@@ -334,7 +333,7 @@ func (x *run) migrate(ctx context.Context, m *Migration) error {
 		}
 		row.Job = int64(id)
 		var b txn.WriteBatch
-		b.Put(key, appendDone(nil, &row))
+		b.Put(key, wire.Append(nil, &row, (*done).fields))
 		return tx.Write(ctx, &b)
 	})
 	if err != nil || row.Done {
@@ -344,7 +343,7 @@ func (x *run) migrate(ctx context.Context, m *Migration) error {
 		return err
 	}
 	row.Done = true
-	return x.f.o.DB.Put(ctx, key, appendDone(nil, &row))
+	return x.f.o.DB.Put(ctx, key, wire.Append(nil, &row, (*done).fields))
 }
 
 // Automatic finalises by itself once all nodes have the binary, for as long as on says so. One node of the cluster begins: the first that is live.

@@ -10,6 +10,7 @@ import (
 	"meridian/kv"
 	"meridian/txn"
 	"meridian/version"
+	"meridian/wire"
 )
 
 // Store remembers a node's version on disk.
@@ -105,7 +106,7 @@ func (n *Node) look(ctx context.Context) error {
 				return errBehind
 			}
 			key := keys.NodeVersionKey(n.o.NodeID())
-			row := appendMember(nil, &Member{Own: b.Own, Oldest: b.Oldest, Acting: acting, Promised: promised})
+			row := wire.Append(nil, &Member{Own: b.Own, Oldest: b.Oldest, Acting: acting, Promised: promised}, (*Member).fields)
 			old, err := tx.Get(ctx, key, kv.NoLock, kv.Block)
 			if err != nil || string(old) == string(row) {
 				return err

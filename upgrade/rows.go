@@ -28,28 +28,15 @@ type Cluster struct {
 }
 
 // Append adds the row's bytes, as a new cluster is made with.
-func (c Cluster) Append(b []byte) []byte { return appendCluster(b, &c) }
+func (x Cluster) Append(b []byte) []byte { return wire.Append(b, &x, (*Cluster).fields) }
 
-func appendCluster(b []byte, c *Cluster) []byte {
-	b = wire.Uint(wire.Uint(wire.Uint(b, 1, c.Active.Uint64()), 3, c.Raising.Uint64()), 5, c.From.Uint64())
-	return c.unknown.Append(wire.Int(b, 7, c.Job))
-}
-
-func readClusterRow(r *wire.Reader, c *Cluster) {
-	for m := r.Open("upgrade.Cluster"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			c.Active = version.From(r.Uint())
-		case 3:
-			c.Raising = version.From(r.Uint())
-		case 5:
-			c.From = version.From(r.Uint())
-		case 7:
-			c.Job = r.Int()
-		default:
-			r.Keep(&c.unknown)
-		}
-	}
+func (x *Cluster) fields(c *wire.Coder) {
+	c.Message("upgrade.Cluster", wire.Skips)
+	wire.As(c, 1, &x.Active, version.Version.Uint64, version.From)
+	wire.As(c, 3, &x.Raising, version.Version.Uint64, version.From)
+	wire.As(c, 5, &x.From, version.Version.Uint64, version.From)
+	wire.Int64(c, 7, &x.Job)
+	c.Unknown(&x.unknown)
 }
 
 // Member is what the cluster knows of one node that counts.
@@ -60,26 +47,12 @@ type Member struct {
 }
 
 // A member's row is written whole by its node.
-func appendMember(b []byte, m *Member) []byte {
-	b = wire.Uint(wire.Uint(b, 1, m.Own.Uint64()), 3, m.Oldest.Uint64())
-	return wire.Uint(wire.Uint(b, 5, m.Acting.Uint64()), 7, m.Promised.Uint64())
-}
-
-func readMember(r *wire.Reader, x *Member) {
-	for m := r.Open("upgrade.Member"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			x.Own = version.From(r.Uint())
-		case 3:
-			x.Oldest = version.From(r.Uint())
-		case 5:
-			x.Acting = version.From(r.Uint())
-		case 7:
-			x.Promised = version.From(r.Uint())
-		default:
-			r.Skip()
-		}
-	}
+func (m *Member) fields(c *wire.Coder) {
+	c.Message("upgrade.Member", wire.Skips)
+	wire.As(c, 1, &m.Own, version.Version.Uint64, version.From)
+	wire.As(c, 3, &m.Oldest, version.Version.Uint64, version.From)
+	wire.As(c, 5, &m.Acting, version.Version.Uint64, version.From)
+	wire.As(c, 7, &m.Promised, version.Version.Uint64, version.From)
 }
 
 // done is a migration's row.
@@ -88,28 +61,17 @@ type done struct {
 	Done bool
 }
 
-func appendDone(b []byte, d *done) []byte { return wire.Bool(wire.Int(b, 1, d.Job), 3, d.Done) }
-
-func readDone(r *wire.Reader, d *done) {
-	for m := r.Open("upgrade.Migration"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			d.Job = r.Int()
-		case 3:
-			d.Done = r.Bool()
-		default:
-			r.Refuse()
-		}
-	}
+func (d *done) fields(c *wire.Coder) {
+	c.Message("upgrade.Migration", wire.Refuses)
+	wire.Int64(c, 1, &d.Job)
+	c.Bool(3, &d.Done)
 }
 
 var errNoVersion = errors.New("it has none")
 
 // DecodeCluster reads what Append wrote.
 func DecodeCluster(b []byte) (c Cluster, err error) {
-	r := wire.Read(b)
-	readClusterRow(&r, &c)
-	if err = r.Err(); err == nil && c.Active.IsZero() {
+	if c, err = wire.Decoded(b, (*Cluster).fields); err == nil && c.Active.IsZero() {
 		err = errNoVersion
 	}
 	if err != nil {
@@ -182,10 +144,9 @@ func readView(ctx context.Context, tx *txn.Txn) (v View, err error) {
 	}
 	err = scan(ctx, tx, keys.NodeVersionSpan(), func(id kv.NodeID, b []byte) error {
 		m := Member{Node: id}
-		r := wire.Read(b)
-		readMember(&r, &m)
+		err := wire.Decode(b, &m, (*Member).fields)
 		members[id] = m
-		return r.Err()
+		return err
 	})
 	for id, m := range members {
 		if !gone[id] {

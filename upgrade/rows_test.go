@@ -9,8 +9,8 @@ import (
 // TestMessages: the rows of the cluster's version are as package wire wants them.
 func TestMessages(t *testing.T) {
 	wiretest.Run(t, []wiretest.Message{
-		wiretest.Of("upgrade.Cluster", wiretest.Keeps, appendCluster, readClusterRow, nil),
-		wiretest.Of("upgrade.Member", wiretest.Skips, appendMember, readMember, func(m *Member) { m.Node = 0 }),
-		wiretest.Of("upgrade.Migration", wiretest.Refuses, appendDone, readDone, nil),
+		wiretest.Declared("upgrade.Cluster", wiretest.Keeps, (*Cluster).fields, nil),
+		wiretest.Declared("upgrade.Member", wiretest.Skips, (*Member).fields, func(m *Member) { m.Node = 0 }),
+		wiretest.Declared("upgrade.Migration", wiretest.Refuses, (*done).fields, nil),
 	})
 }

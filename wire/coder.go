@@ -1,6 +1,9 @@
 package wire
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"unsafe"
 
 	"meridian/clock"
@@ -57,6 +60,12 @@ func Decode[T any](b []byte, v *T, fields func(*T, *Coder)) error {
 	c := Coder{r: Reader{b: b, end: len(b), field: opened}}
 	passes(hide(&c), hide(v), fields)
 	return c.r.err
+}
+
+// Decoded is Decode for a message of its own.
+func Decoded[T any](b []byte, fields func(*T, *Coder)) (v T, err error) {
+	err = Decode(b, &v, fields)
+	return v, err
 }
 
 // In reads a message at which a Reader stands.
@@ -334,6 +343,29 @@ func (c *Coder) fixed64(n uint32, v *uint64) {
 	c.next()
 }
 
+// Place is an integer that is written whatever its value, so that PutPlace can change it.
+func (c *Coder) Place(n uint32, v *uint64) {
+	if c.r.field == n || c.r.field == writing {
+		c.fixed64(n, v)
+	}
+}
+
+// Sfixed64 is one that may be negative.
+func (c *Coder) Sfixed64(n uint32, v *int64) { c.Fixed64(n, (*uint64)(unsafe.Pointer(v))) }
+
+// Float64 is a floating-point number.
+func (c *Coder) Float64(n uint32, v *float64) { c.Fixed64(n, (*uint64)(unsafe.Pointer(v))) }
+
+// As is an integer that stands for another value.
+func As[T any](c *Coder, n uint32, v *T, number func(T) uint64, from func(uint64) T) {
+	if c.r.field == n {
+		*v = from(c.r.Uint())
+		c.next()
+	} else if c.r.field == writing {
+		c.r.b = Uint(c.r.b, n, number(*v))
+	}
+}
+
 // Bytes is a byte string; one that is nil is not written.
 func (c *Coder) Bytes(n uint32, v *[]byte) {
 	if c.r.field == n || c.r.field == writing && *v != nil {
@@ -385,6 +417,20 @@ func (c *Coder) string(n uint32, v *string) {
 	}
 	*v = c.r.String()
 	c.next()
+}
+
+// Strings is a list of texts.
+func (c *Coder) Strings(n uint32, l *[]string) {
+	if c.r.field == writing {
+		for _, v := range *l {
+			c.r.b = append(appendVarint(appendTag(c.r.b, n, typeSized), uint64(len(v))), v...)
+		}
+		return
+	}
+	for c.r.field == n {
+		*Grow(&c.r, l) = c.r.String()
+		c.next()
+	}
 }
 
 // UUID is sixteen bytes that identify something.
@@ -439,13 +485,34 @@ func (c *Coder) timestamp(n uint32, v *clock.Timestamp) {
 }
 
 // Packed is a list of integers.
-func (c *Coder) Packed(n uint32, v *[]uint64) {
+func (c *Coder) Packed(n uint32, v *[]uint64) { Numbers(c, n, v) }
+
+// Numbers is a list of integers whose type has a name.
+func Numbers[T ~uint32 | ~uint64](c *Coder, n uint32, l *[]T) {
 	if c.r.field == writing {
-		c.r.b = Packed(c.r.b, n, *v)
-	} else if c.r.field == n {
-		*v = c.r.Packed()
-		c.next()
+		if len(*l) > 0 {
+			at := c.Begin(n, 0)
+			for _, v := range *l {
+				c.r.b = appendVarint(c.r.b, uint64(v))
+			}
+			c.End(at)
+		}
+		return
 	}
+	if c.r.field != n {
+		return
+	}
+	*l = nil
+	for i, read := 0, c.r.Packed(); i < len(read); i++ {
+		if i == 0 {
+			*l = make([]T, 0, len(read))
+		}
+		if *l = append(*l, T(read[i])); uint64(T(read[i])) != read[i] {
+			c.Malformed()
+			return
+		}
+	}
+	c.next()
 }
 
 // Unknown are the fields that no version up to this one knows, which are written again (wire.W3). It is the last call of a message's function.
@@ -558,6 +625,28 @@ func Large[T any](c *Coder, n uint32, l *[]T, fields func(*T, *Coder), size func
 		return
 	}
 	List(c, n, l, fields)
+}
+
+// Map is a list of messages that have a key and a value each, in the order of their keys.
+func Map[K cmp.Ordered, V any](c *Coder, n uint32, m *map[K]V, fields func(*K, *V, *Coder)) {
+	type entry struct {
+		k K
+		v V
+	}
+	of := func(e *entry, c *Coder) { fields(&e.k, &e.v, c) }
+	if c.r.field == writing {
+		for _, k := range slices.Sorted(maps.Keys(*m)) {
+			put(c, n, &entry{k, (*m)[k]}, of)
+		}
+		return
+	}
+	for c.r.field == n {
+		var e entry
+		if inside(c, &e, of); *m == nil {
+			*m = map[K]V{}
+		}
+		(*m)[e.k] = e.v
+	}
 }
 
 // Case is one of the kinds of message that an interface value may be, and says whether it is that one.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -23,6 +24,11 @@ type all struct {
 	list   [][]byte
 	packed []uint64
 	enum   uint8
+	wall   int64
+	texts  []string
+	names  []uint32
+	counts map[string]int64
+	other  string
 	in     *all
 	keep   Unknown
 }
@@ -40,6 +46,15 @@ func (a *all) fields(c *Coder) {
 	Keys(c, 17, &a.list)
 	c.Packed(19, &a.packed)
 	Enum(c, 21, &a.enum, 3)
+	c.Sfixed64(25, &a.wall)
+	c.Strings(27, &a.texts)
+	Numbers(c, 29, &a.names)
+	Map(c, 31, &a.counts, func(k *string, n *int64, c *Coder) {
+		c.Message("wire.count", Refuses)
+		c.String(1, k)
+		Int64(c, 3, n)
+	})
+	As(c, 33, &a.other, func(s string) uint64 { return uint64(len(s)) }, func(n uint64) string { return strings.Repeat("x", int(n&7)) })
 	Opt(c, 2001, &a.in, (*all).fields)
 	c.Unknown(&a.keep)
 }
@@ -116,6 +131,7 @@ func TestRefused(t *testing.T) {
 		{"a short timestamp", Element(nil, 15, []byte{1}), "malformed"},
 		{"a short identity", Element(nil, 13, []byte{1}), "malformed"},
 		{"a varint of eleven bytes", append([]byte{1 << 3}, bytes.Repeat([]byte{0xff}, 11)...), "malformed"},
+		{"a number of more than 32 bits", Packed(nil, 29, []uint64{1, 1 << 32}), "malformed"},
 		{"more than is kept", Element(nil, 24, make([]byte, maxUnknown)), "does not know field 24"},
 	} {
 		_, err := decodeAll(c.b)
@@ -141,6 +157,24 @@ func TestKept(t *testing.T) {
 	again, err := decodeAll(appendAll(nil, a))
 	if err != nil || again.keep != a.keep || again.in.keep != a.in.keep {
 		t.Fatalf("%+v, %v", again, err)
+	}
+}
+
+// TestLists: maps are written in the order of their keys, and lists and maps come back as they were; of a key that is there twice, the last value counts.
+func TestLists(t *testing.T) {
+	a := &all{wall: -5, texts: []string{"", "b"}, names: []uint32{7, 1 << 31}, counts: map[string]int64{"b": 2, "": -1, "a": 0}, other: "xxx"}
+	b := appendAll(nil, a)
+	for range 8 {
+		if again := appendAll(nil, a); !bytes.Equal(b, again) {
+			t.Fatalf("%x, and then %x", b, again)
+		}
+	}
+	got, err := decodeAll(append(b, Element(nil, 31, Int(String(nil, 1, "b"), 3, 9))...))
+	if a.counts["b"] = 9; err != nil || !reflect.DeepEqual(got, a) {
+		t.Fatalf("%+v became %+v, %v", a, got, err)
+	}
+	if got, err = decodeAll(Element(b, 29, nil)); err != nil || got.names != nil {
+		t.Fatalf("%+v, %v", got, err)
 	}
 }
 
@@ -185,7 +219,7 @@ func TestJSON(t *testing.T) {
 // FuzzRead: no bytes make the reader panic, and what it accepts it reads the same again (wire.W5).
 func FuzzRead(f *testing.F) {
 	a := &all{u: 1, i: -5, flag: true, fixed: 6, bytes: []byte{}, text: "t", id: [16]byte{1}, at: clock.Timestamp{Wall: 5, Logical: 6},
-		list: [][]byte{{}, {1}}, packed: []uint64{1, 300}, enum: 2, keep: Unknown(Uint(nil, 24, 1))}
+		list: [][]byte{{}, {1}}, packed: []uint64{1, 300}, enum: 2, names: []uint32{3}, counts: map[string]int64{"k": 4}, keep: Unknown(Uint(nil, 24, 1))}
 	f.Add(appendAll(nil, a))
 	a.in = &all{in: &all{u: 8}, bytes: make([]byte, 200)}
 	f.Add(appendAll(nil, a))

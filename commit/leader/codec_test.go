@@ -8,5 +8,5 @@ import (
 
 // TestMessages: the messages of this package are as package wire wants them.
 func TestMessages(t *testing.T) {
-	wiretest.Run(t, []wiretest.Message{wiretest.Of("leader.Handover", wiretest.Skips, appendHandover, readHandover, nil)})
+	wiretest.Run(t, []wiretest.Message{wiretest.Declared("leader.Handover", wiretest.Skips, (*handover).fields, nil)})
 }

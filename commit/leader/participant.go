@@ -203,19 +203,17 @@ const maxHandover = 1 << 20
 // of the future, and timestamps that are closed for them, move no clock (leader.P4).
 func (p *Participant) HandOver() []byte {
 	served := p.low.Load().Forward(clock.Timestamp{Wall: p.ahead.Load()}).Forward(p.r.Closer().Closed())
-	return appendHandover(nil, &handover{served, p.locks.Export(maxHandover)})
+	return wire.Append(nil, &handover{served, p.locks.Export(maxHandover)}, (*handover).fields)
 }
 
 // TakeOver takes the handover of the last leaseholder. Malformed locks count as none.
 func (p *Participant) TakeOver(handed []byte) {
-	var h handover
-	r := wire.Read(handed)
-	readHandover(&r, &h)
-	if r.Err() != nil {
+	h, err := wire.Decoded(handed, (*handover).fields)
+	if err != nil {
 		h = handover{served: p.o.Clock.Now().Add(mostAhead)}
 	}
 	p.raiseLow(h.served)
-	if r.Err() != nil || p.locks.Import(h.locks) != nil {
+	if err != nil || p.locks.Import(h.locks) != nil {
 		p.locks.Clear() // they count as lost since the lease began
 	}
 }
@@ -230,21 +228,10 @@ type handover struct {
 	locks  []byte
 }
 
-func appendHandover(b []byte, h *handover) []byte {
-	return wire.Bytes(wire.Timestamp(b, 1, h.served), 2, h.locks)
-}
-
-func readHandover(r *wire.Reader, h *handover) {
-	for m := r.Open("leader.Handover"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			h.served = r.Timestamp()
-		case 2:
-			h.locks = r.Bytes()
-		default:
-			r.Skip()
-		}
-	}
+func (h *handover) fields(c *wire.Coder) {
+	c.Message("leader.Handover", wire.Skips)
+	c.Timestamp(1, &h.served)
+	c.Bytes(2, &h.locks)
 }
 
 // Drain returns when no request is being evaluated that entered before the call.

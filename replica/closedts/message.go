@@ -61,77 +61,41 @@ type Update struct {
 // ErrBadUpdate refuses an update that does not follow what was heard before.
 var ErrBadUpdate = errors.New("closedts: malformed update")
 
-// Append adds u's fields to b. Everything in it must be understood, because stale reads rest on it.
-func (u *Update) Append(b []byte) []byte {
-	b = wire.Uint(b, 1, u.Stream)
-	b = wire.Uint(b, 3, u.Seq)
-	for p, t := range u.Closed {
-		b = wire.Timestamp(b, closedFields+2*uint32(p), t)
-	}
-	ids := make([]uint64, len(u.Removed))
-	for i, id := range u.Removed {
-		ids[i] = uint64(id)
-	}
-	b = wire.Packed(b, 5, ids)
-	for i := range u.Changed {
-		var at int
-		b, at = wire.Begin(b, 7)
-		b = wire.End(appendPosition(b, &u.Changed[i]), at)
-	}
-	return b
-}
+// Append adds u's bytes to b.
+func (u *Update) Append(b []byte) []byte { return wire.Append(b, u, (*Update).fields) }
 
 // closedFields is the field of the first policy's timestamp; the others follow. A policy that a reader does not know is refused.
 const closedFields = 101
 
-func readUpdate(r *wire.Reader, u *Update) {
-	for m := r.Open("closedts.Update"); r.Next(&m); {
-		switch f := r.Field(); f {
-		case 1:
-			u.Stream = r.Uint()
-		case 3:
-			u.Seq = r.Uint()
-		case 5:
-			for _, id := range r.Packed() {
-				u.Removed = append(u.Removed, kv.RangeID(id))
-			}
-		case 7:
-			readPosition(r, wire.Grow(r, &u.Changed))
-		default:
-			if p := (f - closedFields) / 2; f >= closedFields && f&1 != 0 && p < uint32(Policies) {
-				u.Closed[p] = r.Timestamp()
-				continue
-			}
-			r.Skip()
-		}
+// fields declares the message. Everything in it must be understood, because stale reads rest on it.
+func (u *Update) fields(c *wire.Coder) {
+	c.Message("closedts.Update", wire.Skips)
+	wire.Uint64(c, 1, &u.Stream)
+	wire.Uint64(c, 3, &u.Seq)
+	for p := range u.Closed {
+		c.Timestamp(closedFields+2*uint32(p), &u.Closed[p])
 	}
+	if c.Writing() {
+		wire.Numbers(c, 5, &u.Removed)
+	} else if c.At() == 5 { // several are one list
+		var more []kv.RangeID
+		wire.Numbers(c, 5, &more)
+		u.Removed = append(u.Removed, more...)
+	}
+	wire.List(c, 7, &u.Changed, (*Position).fields)
 }
 
-func appendPosition(b []byte, p *Position) []byte {
-	return wire.Uint(wire.Uint(wire.Uint(b, 1, uint64(p.Range)), 3, uint64(p.Policy)), 5, p.Index)
-}
-
-func readPosition(r *wire.Reader, p *Position) {
-	for m := r.Open("closedts.Position"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			p.Range = kv.RangeID(r.Uint())
-		case 3:
-			p.Policy = Policy(r.Enum(uint8(Policies - 1)))
-		case 5:
-			p.Index = r.Uint()
-		default:
-			r.Refuse()
-		}
-	}
+func (p *Position) fields(c *wire.Coder) {
+	c.Message("closedts.Position", wire.Refuses)
+	wire.Uint64(c, 1, &p.Range)
+	wire.Enum(c, 3, &p.Policy, Policies-1)
+	wire.Uint64(c, 5, &p.Index)
 }
 
 // DecodeUpdate reads what Append wrote.
 func DecodeUpdate(b []byte) (u Update, err error) {
-	r := wire.Read(b)
-	readUpdate(&r, &u)
-	if r.Err() != nil {
-		return Update{}, r.Err()
+	if u, err = wire.Decoded(b, (*Update).fields); err != nil {
+		return Update{}, err
 	}
 	if u.Seq == 0 {
 		return Update{}, ErrBadUpdate

@@ -174,7 +174,7 @@ func (h *Hub) send(ctx context.Context, to kv.NodeID, b *outbox) {
 		h.mu.Unlock()
 
 		limit, cancel := h.o.Host.Clock.WithTimeout(ctx, retryMax)
-		err := h.o.Send(limit, to, appendMessage(nil, &m))
+		err := h.o.Send(limit, to, wire.Append(nil, &m, (*message).fields))
 		cancel()
 		if ctx.Err() != nil {
 			return // the node stops
@@ -206,10 +206,9 @@ func (h *Hub) send(ctx context.Context, to kv.NodeID, b *outbox) {
 
 // Receive delivers the publications in another node's message.
 func (h *Hub) Receive(from kv.NodeID, b []byte) error {
-	var m message
-	r := wire.Read(b)
-	if readMessage(&r, &m); r.Err() != nil {
-		return r.Err()
+	m, err := wire.Decoded(b, (*message).fields)
+	if err != nil {
+		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

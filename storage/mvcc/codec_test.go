@@ -8,6 +8,7 @@ import (
 	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/wire"
 	"meridian/wire/wiretest"
 )
 
@@ -25,7 +26,11 @@ func lockVersion(l *Lock) []byte { return append([]byte{byte(l.Strength)}, l.Txn
 
 func TestLockCodec(t *testing.T) {
 	l := sampleLock()
-	got, err := decodeLock(l.Key, lockVersion(l), appendLock(nil, l))
+	val := appendLock(nil, l)
+	if declared := wire.Append(nil, l, (*Lock).fields); !bytes.Equal(val, declared) {
+		t.Fatalf("%x, but it is declared as %x", val, declared)
+	}
+	got, err := decodeLock(l.Key, lockVersion(l), val)
 	if err != nil || !reflect.DeepEqual(got, l) {
 		t.Fatalf("%+v, %v; want %+v", got, err, l)
 	}
@@ -34,11 +39,11 @@ func TestLockCodec(t *testing.T) {
 // TestMessages: the messages of the package are as package wire wants them.
 func TestMessages(t *testing.T) {
 	wiretest.Run(t, []wiretest.Message{
-		wiretest.Of("mvcc.Stats", wiretest.Refuses, func(b []byte, s *Stats) []byte { return s.Append(b) }, ReadStats, nil),
-		wiretest.Of("mvcc.Lock", wiretest.Refuses, appendLock, readLock, func(l *Lock) {
+		wiretest.Declared("mvcc.Stats", wiretest.Refuses, (*Stats).Fields, nil),
+		wiretest.Of("mvcc.Lock", wiretest.Refuses, appendLock, func(r *wire.Reader, l *Lock) { wire.In(r, l, (*Lock).fields) }, func(l *Lock) {
 			l.Key, l.Strength, l.Txn.ID = nil, 0, kv.TxnID{} // are its key
 		}),
-		wiretest.Of("mvcc.PastValue", wiretest.Refuses, appendPast, readPast, nil),
+		wiretest.Declared("mvcc.PastValue", wiretest.Refuses, (*pastValue).fields, nil),
 	})
 }
 

@@ -64,7 +64,7 @@ func (l *Lock) conflicts(o *read) bool {
 	return !l.Strength.Compatible(o.Lock)
 }
 
-// appendLock appends the value of a lock table entry. Strength and transaction id are in its key.
+// appendLock appends the value of a lock table entry, as Lock.fields declares it, in half the time that the declaration takes: each write of a transaction has one.
 func appendLock(b []byte, l *Lock) []byte {
 	t := &l.Txn
 	b = wire.Timestamp(b, 1, t.WriteTimestamp)
@@ -78,63 +78,36 @@ func appendLock(b []byte, l *Lock) []byte {
 	for i := range l.history {
 		var at int
 		b, at = wire.BeginLong(b, 15, len(l.history[i].raw))
-		b = wire.End(appendPast(b, &l.history[i]), at)
+		b = wire.End(wire.Append(b, &l.history[i], (*pastValue).fields), at)
 	}
 	b = wire.Timestamp(b, 17, l.Local)
 	b = wire.Timestamp(b, 19, t.Born)
 	return wire.Uint(b, 21, t.Incarnation)
 }
 
-// readLock reads what appendLock wrote. All of it must be understood: locks are rewritten by whichever node resolves them.
-func readLock(r *wire.Reader, l *Lock) {
+// fields declares the value of a lock table entry. Strength and transaction id are in its key. All of it must be understood: locks are rewritten by whichever node
+// resolves them.
+func (l *Lock) fields(c *wire.Coder) {
+	c.Message("mvcc.Lock", wire.Refuses)
 	t := &l.Txn
-	for m := r.Open("mvcc.Lock"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			t.WriteTimestamp = r.Timestamp()
-		case 2:
-			t.Gateway = kv.NodeID(r.Uint32())
-		case 3:
-			t.MinTimestamp = r.Timestamp()
-		case 5:
-			t.Anchor = r.Bytes()
-		case 7:
-			t.Seq = kv.Seq(r.Uint32())
-		case 9:
-			t.Attempt = r.Uint32()
-		case 11:
-			t.Isolation = kv.Isolation(r.Enum(uint8(kv.ReadCommitted)))
-		case 13:
-			t.Priority = r.Int32()
-		case 15:
-			readPast(r, wire.Grow(r, &l.history))
-		case 17:
-			l.Local = r.Timestamp()
-		case 19:
-			t.Born = r.Timestamp()
-		case 21:
-			t.Incarnation = r.Uint()
-		default:
-			r.Refuse()
-		}
-	}
+	c.Timestamp(1, &t.WriteTimestamp)
+	c.Timestamp(3, &t.MinTimestamp)
+	wire.Key(c, 5, &t.Anchor)
+	wire.Uint32(c, 7, &t.Seq)
+	wire.Uint32(c, 9, &t.Attempt)
+	wire.Enum(c, 11, &t.Isolation, kv.ReadCommitted)
+	c.Int32(13, &t.Priority)
+	wire.Uint32(c, 2, &t.Gateway)
+	wire.Large(c, 15, &l.history, (*pastValue).fields, func(p *pastValue) int { return len(p.raw) })
+	c.Timestamp(17, &l.Local)
+	c.Timestamp(19, &t.Born)
+	wire.Uint64(c, 21, &t.Incarnation)
 }
 
-func appendPast(b []byte, p *pastValue) []byte {
-	return wire.Bytes(wire.Uint(b, 1, uint64(p.seq)), 3, p.raw)
-}
-
-func readPast(r *wire.Reader, p *pastValue) {
-	for m := r.Open("mvcc.PastValue"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			p.seq = kv.Seq(r.Uint32())
-		case 3:
-			p.raw = r.Bytes()
-		default:
-			r.Refuse()
-		}
-	}
+func (p *pastValue) fields(c *wire.Coder) {
+	c.Message("mvcc.PastValue", wire.Refuses)
+	wire.Uint32(c, 1, &p.seq)
+	c.Bytes(3, &p.raw)
 }
 
 // decodeLock reads a lock table entry from its engine version and value. Nothing shares the arguments.
@@ -148,9 +121,8 @@ func decodeLock(key keys.Key, version, val []byte) (*Lock, error) {
 	buf = append(append(buf, key...), val...)
 	l := &Lock{Key: buf[:len(key):len(key)], Strength: kv.LockStrength(strength)}
 	l.Txn.ID = id
-	r := wire.Read(buf[len(key):])
-	if readLock(&r, l); r.Err() != nil {
-		return nil, kv.Unreadable("a lock", key, r.Err())
+	if err := wire.Decode(buf[len(key):], l, (*Lock).fields); err != nil {
+		return nil, kv.Unreadable("a lock", key, err)
 	}
 	return l, nil
 }

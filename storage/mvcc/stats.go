@@ -41,33 +41,15 @@ func (s *Stats) Subtract(d Stats) {
 // GarbageBytes is what garbage collection could free at most.
 func (s Stats) GarbageBytes() int64 { return s.TotalBytes - s.LiveBytes }
 
-// Append adds the fields of s.
-func (s *Stats) Append(b []byte) []byte {
-	b = wire.Int(wire.Int(b, 1, s.LiveBytes), 3, s.LiveCount)
-	b = wire.Int(wire.Int(b, 5, s.TotalBytes), 7, s.KeyCount)
-	return wire.Int(wire.Int(b, 9, s.VersionCount), 11, s.IntentCount)
-}
-
-// ReadStats reads what Append wrote. Replicas that counted different things would come apart, so all of it must be understood.
-func ReadStats(r *wire.Reader, s *Stats) {
-	for m := r.Open("mvcc.Stats"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			s.LiveBytes = r.Int()
-		case 3:
-			s.LiveCount = r.Int()
-		case 5:
-			s.TotalBytes = r.Int()
-		case 7:
-			s.KeyCount = r.Int()
-		case 9:
-			s.VersionCount = r.Int()
-		case 11:
-			s.IntentCount = r.Int()
-		default:
-			r.Refuse()
-		}
-	}
+// Fields declares the message. Replicas that counted different things would come apart, so all of it must be understood.
+func (s *Stats) Fields(c *wire.Coder) {
+	c.Message("mvcc.Stats", wire.Refuses)
+	wire.Int64(c, 1, &s.LiveBytes)
+	wire.Int64(c, 3, &s.LiveCount)
+	wire.Int64(c, 5, &s.TotalBytes)
+	wire.Int64(c, 7, &s.KeyCount)
+	wire.Int64(c, 9, &s.VersionCount)
+	wire.Int64(c, 11, &s.IntentCount)
 }
 
 // version is what stats need to know of one version.

@@ -13,11 +13,11 @@ func TestMessages(t *testing.T) {
 		h.strength, h.contended = kv.Exclusive, false // the latter orders the locks and does not travel
 	}
 	wiretest.Run(t, []wiretest.Message{
-		wiretest.Of("lock.Handover", wiretest.Skips, func(b []byte, h *handover) []byte { return appendHandover(b, h, 1<<30) }, readHandover, func(h *handover) {
+		wiretest.Declared("lock.Handover", wiretest.Skips, (*handover).fields, func(h *handover) {
 			for i := range h.locks {
 				proper(&h.locks[i])
 			}
 		}),
-		wiretest.Of("lock.Held", wiretest.Skips, appendHeld, readHeld, proper),
+		wiretest.Declared("lock.Held", wiretest.Skips, (*held).fields, proper),
 	})
 }

@@ -70,18 +70,12 @@ func (t *Table) Export(max int) []byte {
 		}
 		return cmp.Or(b.txn.MinTimestamp.Compare(a.txn.MinTimestamp), bytes.Compare(a.key, b.key))
 	})
-	return appendHandover(nil, &handover{lost: t.lost, whole: true, waiting: order, locks: locks}, max)
+	h := handover{lost: t.lost, whole: true, waiting: order, locks: locks}
+	h.limit(max)
+	return wire.Append(nil, &h, (*handover).fields)
 }
 
-// The fields of a handover. A holder of the lease that can't read it begins with an empty table (lock.K6).
-const (
-	handoverLost    = 1
-	handoverWhole   = 3
-	handoverLocks   = 5
-	handoverWaiting = 2
-)
-
-// handover is the decoded form of Export's bytes.
+// handover is the form of Export's bytes. A holder of the lease that can't read it begins with an empty table (lock.K6).
 type handover struct {
 	lost    clock.Timestamp
 	whole   bool
@@ -89,77 +83,45 @@ type handover struct {
 	locks   []held
 }
 
-// appendHandover adds a handover of at most about max bytes. It is not whole if a lock that is kept is left out.
-func appendHandover(b []byte, h *handover, max int) []byte {
-	b = wire.Timestamp(b, handoverLost, h.lost)
-	for _, id := range h.waiting {
-		b = wire.Element(b, handoverWaiting, id[:])
-	}
-	whole := h.whole
+func (h *handover) fields(c *wire.Coder) {
+	c.Message("lock.Handover", wire.Skips)
+	c.Timestamp(1, &h.lost)
+	wire.UUIDs(c, 2, &h.waiting)
+	wire.List(c, 5, &h.locks, (*held).fields)
+	c.Bool(3, &h.whole)
+}
+
+// limit leaves out the last locks, so that there are at most about max bytes. The handover is not whole if a lock that is kept is left out.
+func (h *handover) limit(max int) {
+	b := wire.Append(nil, &handover{lost: h.lost, waiting: h.waiting}, (*handover).fields)
+	size := len(b)
 	for i := range h.locks {
-		n := len(b)
-		var at int
-		b, at = wire.Begin(b, handoverLocks)
-		if b = wire.End(appendHeld(b, &h.locks[i]), at); len(b) > max {
-			whole = whole && !h.locks[i].kept
-			b = b[:n]
-			break
-		}
-	}
-	return wire.Bool(b, handoverWhole, whole)
-}
-
-func readHandover(r *wire.Reader, h *handover) {
-	for m := r.Open("lock.Handover"); r.Next(&m); {
-		switch r.Field() {
-		case handoverLost:
-			h.lost = r.Timestamp()
-		case handoverWhole:
-			h.whole = r.Bool()
-		case handoverLocks:
-			readHeld(r, wire.Grow(r, &h.locks))
-		case handoverWaiting:
-			*wire.Grow(r, &h.waiting) = r.ID()
-		default:
-			r.Skip()
+		b = wire.Append(b[:0], &handover{locks: h.locks[i : i+1]}, (*handover).fields)
+		if size += len(b); size > max {
+			h.whole = h.whole && !h.locks[i].kept
+			h.locks = h.locks[:i]
+			return
 		}
 	}
 }
 
-func appendHeld(b []byte, l *held) []byte {
-	b = wire.Uint(wire.Bytes(b, 1, l.key), 3, uint64(l.strength))
-	b, at := wire.Begin(b, 5)
-	b = wire.End(l.txn.Append(b), at)
-	return wire.Bool(b, 7, l.kept)
-}
-
-func readHeld(r *wire.Reader, l *held) {
-	for m := r.Open("lock.Held"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			l.key = r.Bytes()
-		case 3:
-			l.strength = kv.LockStrength(r.Enum(uint8(kv.Exclusive)))
-		case 5:
-			wire.In(r, &l.txn, (*kv.TxnMeta).Fields)
-		case 7:
-			l.kept = r.Bool()
-		default:
-			r.Skip()
-		}
-	}
-	if l.strength == kv.NoLock {
-		r.Malformed()
+func (l *held) fields(c *wire.Coder) {
+	c.Message("lock.Held", wire.Skips)
+	wire.Key(c, 1, &l.key)
+	wire.Enum(c, 3, &l.strength, kv.Exclusive)
+	wire.One(c, 5, &l.txn, (*kv.TxnMeta).Fields)
+	c.Bool(7, &l.kept)
+	if c.Complete() && l.strength == kv.NoLock {
+		c.Malformed()
 	}
 }
 
 // Import takes what another table exported. Locks that are here already stay. The table knows from then on when the other one
 // lost locks, unless some did not come along: then it was when the table was cleared last.
 func (t *Table) Import(b []byte) error {
-	r := wire.Read(b)
-	var h handover
-	if readHandover(&r, &h); r.Err() != nil {
-		return r.Err()
+	h, err := wire.Decoded(b, (*handover).fields)
+	if err != nil {
+		return err
 	}
 	t.mu.Lock()
 	t.places = make(map[kv.TxnID]uint64, len(h.waiting))

@@ -14,6 +14,7 @@ import (
 	"meridian/sql/catalog"
 	"meridian/sql/sqlstate"
 	"meridian/txn"
+	"meridian/wire"
 )
 
 // A transaction that changes a table while others use it either changes it step by step (sql/schemachange), or locks it until it
@@ -236,7 +237,7 @@ func (t *Txn) publishFrozen(ctx context.Context, ids []catalog.ID, out catalog.E
 					return errMoved
 				}
 				c.Table(id).Frozen = out
-				row := appendFrozen(nil, &frozenRow{Version: d.Version() + 1, By: by[:]})
+				row := wire.Append(nil, &frozenRow{Version: d.Version() + 1, By: by[:]}, (*frozenRow).fields)
 				b.Put(frozenKey(id, d.Version()+1), row)
 				fs = append(fs, frozen{id, d.Version() + 1, by, row, out})
 			}
@@ -351,7 +352,7 @@ func (m *Manager) patience(t *Txn) time.Duration {
 func (t *Txn) aloneWith(ctx context.Context, fs []frozen) ([]frozen, error) {
 	for i := range fs {
 		f := &fs[i]
-		row := appendFrozen(nil, &frozenRow{Version: f.version, By: f.by[:], Alone: true})
+		row := wire.Append(nil, &frozenRow{Version: f.version, By: f.by[:], Alone: true}, (*frozenRow).fields)
 		var gone *kv.ConditionFailedError
 		if err := t.m.o.DB.CPut(ctx, frozenKey(f.id, f.version), row, f.row); errors.As(err, &gone) {
 			return fs, errMoved
@@ -389,7 +390,7 @@ func (t *Txn) lockFrozen(ctx context.Context, fs []frozen) error {
 	for i, f := range fs {
 		var row frozenRow
 		if vs[i] != nil {
-			if row, err = decodeFrozen(vs[i]); err != nil {
+			if row, err = wire.Decoded(vs[i], (*frozenRow).fields); err != nil {
 				return err
 			}
 		}
@@ -501,7 +502,7 @@ func (m *Manager) thaw(ctx context.Context, fs []frozen) {
 // breakFreeze deletes the row of a freeze, unless the row is another freeze's by now, and learns the table's state
 // afterwards.
 func (m *Manager) breakFreeze(ctx context.Context, id catalog.ID, row []byte) error {
-	r, err := decodeFrozen(row)
+	r, err := wire.Decoded(row, (*frozenRow).fields)
 	if err != nil {
 		return err
 	}
@@ -512,7 +513,7 @@ func (m *Manager) breakFreeze(ctx context.Context, id catalog.ID, row []byte) er
 		if err != nil || v == nil {
 			return err
 		}
-		now, err := decodeFrozen(v)
+		now, err := wire.Decoded(v, (*frozenRow).fields)
 		if err != nil {
 			return err
 		}
@@ -568,7 +569,7 @@ func (m *Manager) breakOrphans(ctx context.Context, now time.Duration, rows []kv
 		if err != nil {
 			return err
 		}
-		row, err := decodeFrozen(r.Value)
+		row, err := wire.Decoded(r.Value, (*frozenRow).fields)
 		if err != nil {
 			return err
 		}

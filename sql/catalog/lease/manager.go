@@ -199,7 +199,7 @@ func (m *Manager) takeUp(ctx context.Context) error {
 func (m *Manager) putTenure(ctx context.Context, tx *txn.Txn, expiration int64, applied map[catalog.ID]uint64) error {
 	node := uint32(m.o.NodeID())
 	var b txn.WriteBatch
-	b.Put(tenureKey(node), appendTenure(nil, &tenureRow{Node: node, Expiration: expiration, Applied: applied}))
+	b.Put(tenureKey(node), wire.Append(nil, &tenureRow{Node: node, Expiration: expiration, Applied: applied}, (*tenureRow).fields))
 	return tx.Write(ctx, &b)
 }
 
@@ -424,7 +424,7 @@ func (m *Manager) readPending(ctx context.Context, register bool) (pending map[c
 		if err != nil {
 			return nil, nil, err
 		}
-		p, err := decodePending(r.Value)
+		p, err := wire.Decoded(r.Value, (*pendingRow).fields)
 		if err != nil {
 			m.unread(r.Key, r.Value, err)
 			continue // this node does not say that it has applied the change, whose publisher waits; other changes go on

@@ -153,7 +153,7 @@ func (m *Manager) tenants(ctx context.Context, deps []catalog.Dependency, acked 
 	err := m.o.DB.Run(ctx, txn.TxnOptions{Name: "tenures", ReadOnly: true}, func(ctx context.Context, tx *txn.Txn) error {
 		want = want[:0]
 		return scanAll(ctx, tx, tenureSpan(), func(r kv.KeyValue) error {
-			row, err := decodeTenure(r.Value)
+			row, err := wire.Decoded(r.Value, (*tenureRow).fields)
 			if err != nil {
 				m.unread(r.Key, r.Value, err)
 				return unreadRow("which versions a node uses", r.Key, err)
@@ -207,7 +207,7 @@ func (m *Manager) unmark(ctx context.Context, deps []catalog.Dependency) {
 			if row == nil {
 				continue
 			}
-			if p, err := decodePending(row); err == nil && p.Version <= d.Version && !p.Open {
+			if p, err := wire.Decoded(row, (*pendingRow).fields); err == nil && p.Version <= d.Version && !p.Open {
 				b.Delete(pendingKey(d.ID))
 			}
 		}
@@ -297,22 +297,21 @@ func encodeMessage(changes []change, stats []catalog.ID, at clock.Timestamp) ([]
 		}
 		msg.Changes = append(msg.Changes, mc)
 	}
-	return appendMessage(nil, &msg), nil
+	return wire.Append(nil, &msg, (*message).fields), nil
 }
 
 // HandleChange handles a message of another node, a change or a question: see Notifier. It returns when no transaction of this
 // node uses a replaced version, or when the context ends.
 func (m *Manager) HandleChange(ctx context.Context, payload []byte) ([]byte, error) {
-	var msg message
-	r := wire.Read(payload)
-	if readMessage(&r, &msg); r.Err() != nil {
-		return nil, r.Err()
+	msg, err := wire.Decoded(payload, (*message).fields)
+	if err != nil {
+		return nil, err
 	}
 	if m.tenure.Load() == nil {
 		return nil, errStopped
 	}
 	if len(msg.Ask) > 0 {
-		return appendUsers(nil, &users{m.usersHere(msg.Ask)}), nil
+		return wire.Append(nil, &users{m.usersHere(msg.Ask)}, (*users).fields), nil
 	}
 	at := msg.At
 	// The change's commit has waited (txn.TX8), so the sender's clock was past it.

@@ -17,6 +17,7 @@ import (
 	"meridian/sql/sqlstate"
 	"meridian/txn"
 	"meridian/version"
+	"meridian/wire"
 )
 
 // A version that is valid from a registered time on, everywhere (Spanner §4.2.3). The transaction that changes the schema has a timestamp t in the future:
@@ -309,7 +310,7 @@ func (m *Manager) putRegistrations(ctx context.Context, regs []registration, ks 
 		var b txn.WriteBatch
 		for i, r := range regs {
 			if vs[i] != nil {
-				old, err := decodePending(vs[i])
+				old, err := wire.Decoded(vs[i], (*pendingRow).fields)
 				if err != nil {
 					return unreadRow("an earlier change of the same object", ks[i], err)
 				}
@@ -318,7 +319,7 @@ func (m *Manager) putRegistrations(ctx context.Context, regs []registration, ks 
 					return nil
 				}
 			}
-			b.Put(ks[i], appendPending(nil, &pendingRow{Version: r.version, At: r.at, Exact: r.exact, By: by[:], Open: true}))
+			b.Put(ks[i], wire.Append(nil, &pendingRow{Version: r.version, At: r.at, Exact: r.exact, By: by[:], Open: true}, (*pendingRow).fields))
 		}
 		return tx.Write(ctx, &b)
 	})
@@ -435,7 +436,7 @@ func (m *Manager) withdraw(ctx context.Context, ks []keys.Key, by kv.TxnID, r re
 		}
 		var b txn.WriteBatch
 		for i, v := range vs {
-			if row, err := decodePending(v); v != nil && err == nil && row.Open && bytes.Equal(row.By, by[:]) {
+			if row, err := wire.Decoded(v, (*pendingRow).fields); v != nil && err == nil && row.Open && bytes.Equal(row.By, by[:]) {
 				b.Delete(ks[i])
 			}
 		}
@@ -459,7 +460,7 @@ func (m *Manager) foundRegistration(ctx context.Context, id catalog.ID, p *pendi
 
 // overdue removes a registration of another publisher when its time is past (lease.L18). The row is there no longer if that has committed.
 func (m *Manager) overdue(ctx context.Context, id catalog.ID, row []byte) error {
-	p, err := decodePending(row)
+	p, err := wire.Decoded(row, (*pendingRow).fields)
 	if err != nil || !p.Open {
 		return err
 	}

@@ -9,11 +9,12 @@ import (
 	"meridian/kv"
 	"meridian/sql/catalog"
 	"meridian/txn"
+	"meridian/wire"
 )
 
 // PutStatistics stores a table's statistics and tells the other nodes, which may learn of it late.
 func (m *Manager) PutStatistics(ctx context.Context, id catalog.ID, s *catalog.Statistics) error {
-	if err := m.o.DB.Put(ctx, statisticsKey(id), appendStatistics(nil, s)); err != nil {
+	if err := m.o.DB.Put(ctx, statisticsKey(id), wire.Append(nil, s, statistics)); err != nil {
 		return err
 	}
 	m.setStatistics(map[catalog.ID]*catalog.Statistics{id: s})
@@ -70,7 +71,7 @@ func (m *Manager) AddChanges(ctx context.Context, id catalog.ID, rows int64) (to
 		if err != nil {
 			return err
 		}
-		c, err := decodeChanges(v)
+		c, err := wire.Decoded(v, (*changedRows).fields)
 		if err != nil {
 			return err
 		}
@@ -82,7 +83,7 @@ func (m *Manager) AddChanges(ctx context.Context, id catalog.ID, rows int64) (to
 		case total == 0:
 			b.Delete(changesKey(id))
 		default:
-			b.Put(changesKey(id), appendChanges(nil, &changedRows{total}))
+			b.Put(changesKey(id), wire.Append(nil, &changedRows{total}, (*changedRows).fields))
 		}
 		return tx.Write(ctx, &b)
 	})
@@ -98,7 +99,7 @@ func (m *Manager) Collector(ctx context.Context, until time.Duration) (ours bool
 		if err != nil {
 			return err
 		}
-		c, err := decodeCollector(v)
+		c, err := wire.Decoded(v, (*collector).fields)
 		if err != nil {
 			return err
 		}
@@ -109,7 +110,7 @@ func (m *Manager) Collector(ctx context.Context, until time.Duration) (ours bool
 		if until == 0 {
 			b.Delete(collectorKey())
 		} else {
-			b.Put(collectorKey(), appendCollector(nil, &collector{uint32(node), now + int64(until)}))
+			b.Put(collectorKey(), wire.Append(nil, &collector{uint32(node), now + int64(until)}, (*collector).fields))
 		}
 		return tx.Write(ctx, &b)
 	})
@@ -148,7 +149,7 @@ func (m *Manager) Tenures(ctx context.Context) ([]Tenure, error) {
 	}
 	var out []Tenure
 	for _, r := range rows {
-		row, err := decodeTenure(r.Value)
+		row, err := wire.Decoded(r.Value, (*tenureRow).fields)
 		if err != nil {
 			return nil, err
 		}

@@ -14,6 +14,7 @@ import (
 	"meridian/sql/catalog"
 	"meridian/sql/sqlstate"
 	"meridian/txn"
+	"meridian/wire"
 )
 
 // Info is the part of a session that the catalogue needs.
@@ -653,7 +654,7 @@ func (t *Txn) Flush(ctx context.Context) error {
 		if t.registers && e.registrable() {
 			row.At, row.Exact = t.until, t.exact
 		}
-		b.Put(pendingKey(id), appendPending(nil, &row))
+		b.Put(pendingKey(id), wire.Append(nil, &row, (*pendingRow).fields))
 	}
 	for _, f := range t.frozen {
 		if _, changed := t.edits[f.id]; changed {
@@ -735,7 +736,7 @@ func (t *Txn) checkBases(ctx context.Context) error {
 		if vs[i] == nil {
 			continue
 		}
-		p, err := decodePending(vs[i])
+		p, err := wire.Decoded(vs[i], (*pendingRow).fields)
 		if err != nil {
 			return unreadRow("an earlier change of the same object", pendingKey(id), err)
 		}

@@ -64,14 +64,13 @@ func (m *Manager) users(ctx context.Context, deps []catalog.Dependency) []kv.Txn
 	if m.o.Notifier == nil {
 		return out
 	}
-	payload := appendMessage(nil, &message{Ask: deps})
+	payload := wire.Append(nil, &message{Ask: deps}, (*message).fields)
 	ctx, cancel := m.o.Host.Clock.WithTimeout(ctx, askAgain)
 	defer cancel()
 	var mu sync.Mutex // guards out
 	m.o.Notifier.Broadcast(ctx, payload, func(_ kv.NodeID, answer []byte) {
-		var some users
-		r := wire.Read(answer)
-		if readUsers(&r, &some); r.Err() != nil {
+		some, err := wire.Decoded(answer, (*users).fields)
+		if err != nil {
 			return
 		}
 		mu.Lock()
