@@ -86,16 +86,16 @@ func (a *Acceptor) Tend(src engine.Reader, now clock.Timestamp) error {
 			r = a.records[k]
 		}
 		r.dropEras(a.from)
-		if err := r.tend(rd, keys.Key(k), now); err != nil {
+		if err := tendRecord(r, rd, keys.Key(k), now); err != nil {
 			return err
 		}
-		if r.idle(now) {
+		if idle(r, now) {
 			// The base has the record again. All that was remembered of it is past for all records (fastpaxos.FP41).
 			a.floor, a.from = a.floor.Forward(r.Floor), a.from.Forward(r.kept.lost)
 			r.kept.floor = a.floor
 			r.noteHead()
 		}
-		if a.late(k, r, now); r.lags(now) {
+		if a.late(k, r, now); lags(r, now) {
 			a.lagging[k] = true
 		} else {
 			delete(a.lagging, k)
@@ -104,7 +104,7 @@ func (a *Acceptor) Tend(src engine.Reader, now clock.Timestamp) error {
 		if r.Base.At.LessEq(r.kept.base) {
 			delete(a.fresh, k)
 		}
-		if r.idle(now) {
+		if idle(r, now) {
 			delete(a.records, k)
 			delete(a.fresh, k)
 			a.order.Delete(k)
@@ -170,8 +170,8 @@ func (a *Acceptor) next() (out []string) {
 	return out
 }
 
-// tend forgets outcomes, and takes over the base's version if the record lacks it: a replica that missed an outcome learns it so.
-func (r *Record) tend(src *mvcc.Reader, k keys.Key, now clock.Timestamp) error {
+// tendRecord forgets outcomes, and takes over the base's version if the record lacks it: a replica that missed an outcome learns it so.
+func tendRecord(r *Record, src *mvcc.Reader, k keys.Key, now clock.Timestamp) error {
 	by := r.kept
 	if by.base.Less(r.Base.At) || by.checked.Less(now.Add(-basesChecked)) || slices.ContainsFunc(r.Votes, func(v Vote) bool { return v.At.Less(now.Add(-overdue)) }) {
 		by.checked = now
@@ -192,7 +192,7 @@ func (r *Record) tend(src *mvcc.Reader, k keys.Key, now clock.Timestamp) error {
 }
 
 // idle reports whether the record need not be kept: the base has it, and a copy of an option that has ended does not come any more.
-func (r *Record) idle(now clock.Timestamp) bool {
+func idle(r *Record, now clock.Timestamp) bool {
 	return len(r.Votes)+len(r.Added)+len(r.Recent)+len(r.kept.eras) == 0 && r.Promised.Default() && r.Accepted.Default() && !r.kept.side &&
 		r.Base.At.LessEq(r.kept.base) && (r.Floor.LessEq(r.kept.floor) || r.Floor.Less(now.Add(-settledFor)))
 }

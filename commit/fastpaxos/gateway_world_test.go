@@ -384,7 +384,7 @@ func (w *lab) tend(d *kv.RangeDescriptor, r kv.ReplicaID, a *Acceptor, now clock
 		a.keepFrom(now)
 		g.dropEras(a.from)
 		g.Forget(now.Add(-remembered))
-		idle := g.idle(now)
+		idle := idle(g, now)
 		if idle {
 			a.floor, a.from = a.floor.Forward(g.Floor), a.from.Forward(g.kept.lost)
 			g.kept.floor = a.floor

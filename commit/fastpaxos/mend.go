@@ -60,7 +60,7 @@ func (a *Acceptor) late(k string, r *Record, now clock.Timestamp) {
 			return // with the others it is looked at again
 		}
 	}
-	if e := r.remembers(now.Add(-unforgotten)); e != nil && (a.leads || e.At.Less(now.Add(-2*unforgotten))) {
+	if e := remembers(r, now.Add(-unforgotten)); e != nil && (a.leads || e.At.Less(now.Add(-2*unforgotten))) {
 		a.overdue = append(a.overdue, overdueItem{keys.Key(k), &Option{Name: e.Name, Keys: e.Keys}, true})
 		return
 	}
@@ -70,7 +70,7 @@ func (a *Acceptor) late(k string, r *Record, now clock.Timestamp) {
 }
 
 // remembers is the first outcome before a time of which nobody has said that all options of the transaction have ended (fastpaxos.FP6).
-func (r *Record) remembers(before clock.Timestamp) *Ended {
+func remembers(r *Record, before clock.Timestamp) *Ended {
 	for i := range r.Recent {
 		switch e := &r.Recent[i]; {
 		case before.LessEq(e.At):
@@ -83,7 +83,7 @@ func (r *Record) remembers(before clock.Timestamp) *Ended {
 }
 
 // lags reports whether this replica knows of a record that it lacks something: a version which an option was made for, or the outcome of an option, for so long that others have it.
-func (r *Record) lags(now clock.Timestamp) bool {
+func lags(r *Record, now clock.Timestamp) bool {
 	return r.Behind() || slices.ContainsFunc(r.Votes, func(v Vote) bool { return v.At.Less(now.Add(-overdue)) })
 }
 
