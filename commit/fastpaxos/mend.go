@@ -39,11 +39,14 @@ const (
 	overdueVote, overdueVoteElsewhere = 2 * time.Second, 4 * time.Second
 	// unforgotten is how old an outcome with keys is when it is found to be remembered in vain: gateways say within seconds that it need not be, if they live, and whoever has missed it has been brought up to date.
 	unforgotten = 2 * time.Minute
-	// mendedAtOnce bounds what is mended at a node at the same time, and mended what a replica asks for each time it looks.
-	mendedAtOnce, mendedTogether = 8, 64
+	// mendedTogether bounds what a replica asks for each time it looks.
+	mendedTogether = 64
 	// basesChecked is how often a record that nobody changes is compared with its base.
 	basesChecked = 20 * time.Second
 )
+
+// mendedAtOnce bounds what is mended at a node at the same time. Chosen by us.
+const mendedAtOnce = 8
 
 // late adds what has waited too long in a record.
 func (a *Acceptor) late(k string, r *Record, now clock.Timestamp) {

@@ -45,18 +45,14 @@ const (
 	knownFor, knownMost = 10 * time.Second, 1 << 18
 	// lackingMost bounds the rows of a range that are known to lack something. If there are more, the range counts as one that has heard nothing.
 	lackingMost = 1 << 12
-	// StalenessMost is how old rows may be that the default level reads, unless a session wants less: the time since their client had its answer, without the way of the read.
-	StalenessMost = time.Second
 	// newsItemSize is about how long an item is when it is sent, without its key.
 	newsItemSize = 48
-	// voteOld is how old a vote is when its row counts as one that may lack something. Ends of living gateways come a round trip after the option.
-	voteOld = 700 * time.Millisecond
-	// lackOld is how long a store has known that a row lacks something before it counts: what it lacks may be on its way. If that is older than voteOld, it counts at once.
-	lackOld = 250 * time.Millisecond
 	// voteYoung is how old a vote is at least to be told of.
 	voteYoung = 50 * time.Millisecond
 	// lackMended is how long it has known that when it asks a quorum.
 	lackMended = 3 * time.Second
+	// hearWithin bounds the wait for a store's answer, and checkWithin the check of a row that lacks something.
+	hearWithin, checkWithin = time.Second, 20 * time.Second
 )
 
 // ErrNoNews says that a node is of a release whose stores do not tell each other: it counts as one that was heard, since its own release promises no more.
@@ -552,7 +548,7 @@ func (g *rangeNews) overdue(now time.Duration) (out []func(context.Context)) {
 			}
 			ls[i].since = now - lackOld // again later
 			out = append(out, func(ctx context.Context) {
-				ctx, cancel := g.n.o.Host.Clock.WithTimeout(ctx, background)
+				ctx, cancel := g.n.o.Host.Clock.WithTimeout(ctx, checkWithin)
 				defer cancel()
 				if lacks, err := g.n.o.Check(ctx, keys.Key(k), l.name); err == nil && !lacks {
 					g.n.mu.Lock()
@@ -567,7 +563,7 @@ func (g *rangeNews) overdue(now time.Duration) (out []func(context.Context)) {
 
 // ask asks another store, and takes in its answer.
 func (n *News) ask(ctx context.Context, to kv.NodeID, q *hear, now time.Duration) {
-	ctx, cancel := n.o.Host.Clock.WithTimeout(ctx, roundTime)
+	ctx, cancel := n.o.Host.Clock.WithTimeout(ctx, hearWithin)
 	defer cancel()
 	b, err := n.o.Ask(ctx, to, q.Append(nil))
 	var a tidings

@@ -136,6 +136,9 @@ func lookBack(g *rangeserver.Range, generation uint64, a *Acceptor, d *kv.RangeD
 	return &Reply{Looked: &l}, err
 }
 
+// crowdedSize has a range folded (rangeserver's foldAfter).
+const crowdedSize = 1 << 40
+
 // holds is about how many bytes the delta has, or so many that the range is folded.
 func (a *Acceptor) holds() int64 {
 	if a.crowded {

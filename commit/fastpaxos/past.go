@@ -101,13 +101,8 @@ type era struct {
 	until clock.Timestamp
 }
 
-// Chosen by us: earlier states are kept for so long in any case, and for as long as a transaction reads them; eraMost bounds those of a record, erasMost those of a range. Beyond that the latter are not kept for
-// transactions that take longer than eraTime.
-const (
-	eraTime  = remembered
-	eraMost  = 1 << 13
-	erasMost = 1 << 18
-)
+// eraMost bounds the earlier states that are kept of a record. Chosen by us.
+const eraMost = 1 << 13
 
 // keepEra remembers the state that a later version takes the place of, in memory: after a restart readers of the past ask other replicas. complete says that
 // no option that was accepted here is missing in it.
@@ -150,6 +145,13 @@ func (r *Record) dropEras(upTo clock.Timestamp) {
 	}
 	r.kept.loseEras(n)
 }
+
+// Chosen by us: earlier states are kept for eraTime in any case, and for as long as a transaction reads them. erasMost bounds those of a range: if there are more, they are not kept for transactions that
+// take longer than eraTime.
+const (
+	eraTime  = remembered
+	erasMost = 1 << 18
+)
 
 // keepFrom says from when on earlier states are kept: for eraTime, and for all transactions that read.
 func (a *Acceptor) keepFrom(now clock.Timestamp) {

@@ -29,8 +29,6 @@ import (
 const (
 	// defaultGamma is the paper's.
 	defaultGamma = 100
-	// A record is hot if it had hotOptions options hotWithin: a collision costs about two rounds more, and is likely if another option comes within one or two.
-	hotOptions, hotWithin = 6, 4 * time.Second
 	// coldAfter is after how long without an option such a master opens the record, staleAfter one of the policy gamma, whose options are counted; forgottenAfter is when a classic one is forgotten.
 	coldAfter, staleAfter, forgottenAfter = 3 * time.Second, 30 * time.Second, time.Minute
 	// Most of the last options are of one region if so many are, and a gateway there is offered the record no more often than this.

@@ -67,6 +67,16 @@ type Looked struct {
 	Settled bool
 }
 
+// Chosen by us.
+const (
+	// StalenessMost is how old rows may be that the default level reads, unless a session wants less: the time since their client had its answer, without the way of the read.
+	StalenessMost = time.Second
+	// voteOld is how old a vote is when its row counts as one that may lack something. Ends of living gateways come a round trip after the option.
+	voteOld = 700 * time.Millisecond
+	// lackOld is how long a store has known that a row lacks something before it counts: what it lacks may be on its way. If that is older than voteOld, it counts at once.
+	lackOld = 250 * time.Millisecond
+)
+
 // StaleRow is a row that may be older than the other ones of an answer.
 type StaleRow struct {
 	Key keys.Key

@@ -60,12 +60,6 @@ import (
 const (
 	// apartMost is how many records may be apart for a term to be promised, and with how many a term begins. Chosen by us: a name has eight bytes, so an answer has half a megabyte at most.
 	apartMost = 64 << 10
-	// termsMost bounds the ranges of which a gateway has terms.
-	termsMost = 1 << 10
-	// termPause is how long a gateway does without a term that it could not have.
-	termPause = 2 * time.Second
-	// crowdedSize has a range folded (rangeserver's foldAfter).
-	crowdedSize = 1 << 40
 	// restedMost is about how many bytes the masters have that a term keeps for later, and restedSize what one has besides its record.
 	restedMost, restedSize = 8 << 20, 512
 )
@@ -331,6 +325,13 @@ func (t *term) master(k keys.Key, base Value, cols Columns, gamma int) *Master {
 	m.state = &Record{Promised: t.ballot, Accepted: t.ballot, Base: base, Floor: t.floor, Mark: Mark{At: t.mark}}
 	return m
 }
+
+const (
+	// termsMost bounds the ranges of which a gateway has terms.
+	termsMost = 1 << 10
+	// termPause is how long a gateway does without a term that it could not have.
+	termPause = 2 * time.Second
+)
 
 // rangeTerm is what a gateway knows of the terms of a range.
 type rangeTerm struct {
