@@ -116,8 +116,6 @@ func (o *ProtocolOptions) mend(items []overdueItem) {
 	}
 }
 
-var _ Mender = (*Client)(nil)
-
 // Mend implements Mender.
 func (c *Client) Mend(k keys.Key, o *Option) {
 	c.mend(k, func(ctx context.Context) error {

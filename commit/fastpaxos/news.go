@@ -51,6 +51,8 @@ const (
 	voteYoung = 50 * time.Millisecond
 	// lackMended is how long it has known that when it asks a quorum.
 	lackMended = 3 * time.Second
+	// checkedAtOnce bounds the rows that are checked for one range at the same time.
+	checkedAtOnce = 8
 	// hearWithin bounds the wait for a store's answer, and checkWithin the check of a row that lacks something.
 	hearWithin, checkWithin = time.Second, 20 * time.Second
 )
@@ -543,7 +545,7 @@ func (g *rangeNews) overdue(now time.Duration) (out []func(context.Context)) {
 	for k, ls := range g.lacking {
 		for i := range ls {
 			l := ls[i]
-			if now-l.since < lackMended || len(out) == mendedAtOnce {
+			if now-l.since < lackMended || len(out) == checkedAtOnce {
 				continue
 			}
 			ls[i].since = now - lackOld // again later
