@@ -25,32 +25,6 @@ const (
 	fateAfter = 300 * time.Millisecond
 )
 
-// tooOld reports whether a row may be older than within allows.
-func (w *StaleRow) tooOld(within time.Duration) bool {
-	switch {
-	case w.Vote:
-		return w.For > min(within, voteOld)
-	case within < StalenessMost:
-		return true
-	}
-	return w.For > lackOld
-}
-
-// tooOld reports whether an answer about one row may be older than within allows.
-func (l *Looked) tooOld(within time.Duration) bool {
-	return l.Age > within || len(l.stale(within)) > 0
-}
-
-// stale are the keys of an answer's rows that may be older than within allows.
-func (l *Looked) stale(within time.Duration) (out []keys.Key) {
-	for i := range l.Stale {
-		if l.Stale[i].tooOld(within) {
-			out = append(out, l.Stale[i].Key)
-		}
-	}
-	return out
-}
-
 // reaches is how long a classic quorum of a key's range may take to answer, zero if it has not answered a moment ago. A node that is late with one answer seems silent, and may have this range's at once: where too
 // few of them seem to be there, a quorum has a little time all the same.
 func (c *Client) reaches(ctx context.Context, k keys.Key) (id kv.RangeID, within time.Duration) {

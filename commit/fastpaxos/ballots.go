@@ -1,5 +1,7 @@
 package fastpaxos
 
+import "math"
+
 // Ballots is a policy: in which kind of ballot a record's options are decided (MDCC §3.3.2). Safety does not depend on it: acceptors follow the ballot that
 // a record is in, whichever policy a gateway has in mind, and two gateways may have different ones. So a gateway may learn of a new policy late.
 type Ballots uint8
@@ -24,4 +26,15 @@ type Policy struct {
 	Ballots Ballots
 	// Gamma is how many options a master decides about after a collision. It means nothing to FastBallots and ClassicBallots.
 	Gamma int
+}
+
+// kept is about how many options a master decides before it opens the record.
+func (p Policy) kept() int {
+	switch p.Ballots {
+	case GammaBallots, LearnedBallots:
+		return p.Gamma
+	case ClassicBallots:
+		return math.MaxInt
+	}
+	return 0
 }

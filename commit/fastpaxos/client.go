@@ -234,14 +234,6 @@ func (c *Client) all(n int, f func(int) error) error {
 	return first
 }
 
-// place is a range in one of its generations: what acceptors say counts within it.
-type place struct {
-	id         kv.RangeID
-	generation uint64
-}
-
-func placeOf(d *kv.RangeDescriptor) place { return place{d.ID, d.Generation} }
-
 // grouped divides records by their ranges, as far as is known. i is the index of a record in ks.
 func (c *Client) grouped(ctx context.Context, ks []keys.Key) (groups [][]int, descs []kv.RangeDescriptor, err error) {
 next:

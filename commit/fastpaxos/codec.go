@@ -245,26 +245,6 @@ func readWrite(r *wire.Reader, w *Write) {
 	}
 }
 
-// append adds the fields of a side, but for its key, which is that of the row.
-func (s *side) append(b []byte) []byte {
-	return wire.Uint(wire.Uint(message(b, 1, s.Record.Append), 3, uint64(s.by)), 5, s.generation)
-}
-
-func (s *side) read(r *wire.Reader) {
-	for m := r.Open("fastpaxos.Side"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			readRecord(r, &s.Record)
-		case 3:
-			s.by = kv.RangeID(r.Uint())
-		case 5:
-			s.generation = r.Uint()
-		default:
-			r.Refuse()
-		}
-	}
-}
-
 // Append adds the request's fields to b.
 func (q *Request) Append(b []byte) []byte {
 	b = wire.Bytes(wire.Uint(b, 1, uint64(q.Kind)), 2, q.Key)
@@ -405,4 +385,115 @@ func DecodeReply(b []byte) (p *Reply, err error) {
 	r := wire.Read(bytes.Clone(b))
 	readReply(&r, p)
 	return p, r.Err()
+}
+
+// Append adds the bytes of a row.
+func (p *PastRow) append(b []byte) []byte {
+	b = message(wire.Bytes(b, 1, p.Key), 2, p.Record.Append)
+	return wire.Bool(wire.Bool(b, 3, p.Old), 4, p.Busy)
+}
+
+func readPastRow(r *wire.Reader, p *PastRow) {
+	for m := r.Open("fastpaxos.PastRow"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			p.Key = keys.Key(r.Bytes())
+		case 2:
+			readRecord(r, &p.Record)
+		case 3:
+			p.Old = r.Bool()
+		case 4:
+			p.Busy = r.Bool()
+		default:
+			r.Refuse()
+		}
+	}
+}
+
+func (m *Mark) append(b []byte) []byte {
+	b = wire.Timestamp(b, 1, m.At)
+	if m.By != (kv.TxnID{}) {
+		b = wire.ID(b, 3, m.By)
+	}
+	return b
+}
+
+func readMark(r *wire.Reader, m *Mark) {
+	for o := r.Open("fastpaxos.Mark"); r.Next(&o); {
+		switch r.Field() {
+		case 1:
+			m.At = r.Timestamp()
+		case 3:
+			m.By = r.ID()
+		default:
+			r.Refuse()
+		}
+	}
+}
+
+func (l *Learned) append(b []byte) []byte {
+	b = wire.Timestamp(wire.ID(b, 1, l.Txn), 2, l.At)
+	b = wire.Bool(wire.Uint(b, 3, uint64(l.Verdict)), 4, l.Ended)
+	for i, o := range []*Option{l.Option, l.Blocker} {
+		if o != nil {
+			var at int
+			b, at = wire.Begin(b, uint32(5+i))
+			b = wire.End(o.append(b), at)
+		}
+	}
+	return wire.Timestamp(b, 7, l.Mark)
+}
+
+func readLearned(r *wire.Reader, l *Learned) {
+	for m := r.Open("fastpaxos.Learned"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			l.Txn = r.ID()
+		case 2:
+			l.At = r.Timestamp()
+		case 3:
+			l.Verdict = Verdict(r.Enum(uint8(Past)))
+		case 4:
+			l.Ended = r.Bool()
+		case 5:
+			l.Option = &Option{}
+			readOption(r, l.Option)
+		case 7:
+			l.Mark = r.Timestamp()
+		case 6:
+			l.Blocker = &Option{}
+			readOption(r, l.Blocker)
+		default:
+			r.Refuse()
+		}
+	}
+}
+
+func (p *Reigned) append(b []byte) []byte {
+	for _, n := range p.Apart {
+		b = wire.Fixed64(b, 1, n)
+	}
+	b = wire.Uint(wire.Bool(b, 3, p.Many), 5, p.Applied)
+	return wire.Bool(wire.Timestamp(wire.Timestamp(b, 7, p.Floor), 9, p.Mark), 11, p.Earlier)
+}
+
+func readReigned(r *wire.Reader, p *Reigned) {
+	for m := r.Open("fastpaxos.Reigned"); r.Next(&m); {
+		switch r.Field() {
+		case 1:
+			*wire.Grow(r, &p.Apart) = r.Fixed64()
+		case 3:
+			p.Many = r.Bool()
+		case 5:
+			p.Applied = r.Uint()
+		case 7:
+			p.Floor = r.Timestamp()
+		case 9:
+			p.Mark = r.Timestamp()
+		case 11:
+			p.Earlier = r.Bool()
+		default:
+			r.Refuse()
+		}
+	}
 }

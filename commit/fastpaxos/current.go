@@ -29,11 +29,6 @@ type unconfirmed struct {
 
 func sameValue(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
 
-// before reports whether a row is in an earlier state than another one of the same key.
-func (w *Row) before(o *Row) bool {
-	return w.Seen.Base.Less(o.Seen.Base) || w.Seen.Base == o.Seen.Base && w.Seen != o.Seen && w.Last.Less(o.Last)
-}
-
 // confirmLater notes a row that the running statement decides by, before the transaction remembers it. Of several values that it has read the first one counts: one of them is not the present one.
 func (x *coordinator) confirmLater(w *Row) {
 	k := string(w.Key)

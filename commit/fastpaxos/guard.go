@@ -343,24 +343,6 @@ func (c *Client) quorum(ctx context.Context, k keys.Key) (r *Record, err error) 
 	return r, err
 }
 
-// join adds what another replica knows of the record: versions, updates, options and outcomes.
-func (r *Record) join(o *Record) {
-	if r.Base.At.Less(o.Base.At) {
-		r.rebase(o.Base, false)
-	}
-	for _, a := range o.Added {
-		r.execute(a)
-	}
-	for _, v := range o.Votes {
-		if v.Verdict == Accepted && r.vote(v.Name) == nil {
-			r.Votes = append(r.Votes, v)
-		}
-	}
-	for _, e := range o.Recent {
-		r.remember(e)
-	}
-}
-
 // conclude has the options of others in a record end, and executes those that have committed.
 func (c *Client) conclude(ctx context.Context, me kv.TxnID, k keys.Key, r *Record) error {
 	votes := r.Votes

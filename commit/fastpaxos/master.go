@@ -530,3 +530,50 @@ func (m *Master) open() int {
 	}
 	return len(m.state.Votes)
 }
+
+// stands reports whether an option was accepted, and has not ended.
+func (l *Learned) stands() bool { return l.Verdict == Accepted && !l.Ended }
+
+// plan says for how long a master that rests, and is asked again, goes on.
+func (m *Master) plan() {
+	if m.judges {
+		if m.left = m.gamma; !m.hot() {
+			m.left = 0
+		}
+	}
+}
+
+// next is the state in which all replicas have a record when a generation begins, from the states of a quorum of sealed replicas at the end of
+// the one before. It is what a master would propose in a ballot above all others, which accepts nothing (fastpaxos.FP9): options that may have been
+// learned as accepted are outstanding, all others rejected.
+func next(reports []*Record, q Quorums, cols Columns) *Record {
+	r, free := safe(reports, q)
+	for i := range free {
+		r.end(&free[i], false)
+	}
+	for i := 0; i < len(r.Votes); {
+		if v := r.Votes[i]; v.Verdict != Accepted {
+			r.end(&v.Option, false)
+		} else {
+			i++
+		}
+	}
+	r.catchUp()
+	started(r)
+	fold(r, cols)
+	r.Promised, r.Accepted, r.Sequence, r.Closed, r.Mark = Ballot{}, Ballot{}, 0, clock.Timestamp{}, Mark{} // the floor is above all marks
+	return r
+}
+
+// catchUp executes what others of the options prove to be committed (fastpaxos.FP3): one that has ended was told to a replica that lacked the
+// version that it was made for.
+func (r *Record) catchUp() {
+	for _, a := range slices.Clone(r.Added) {
+		r.prove(&a.Option)
+	}
+	for _, v := range slices.Clone(r.Votes) {
+		if r.Base.At.Less(v.Seen.Base) {
+			r.prove(&v.Option)
+		}
+	}
+}

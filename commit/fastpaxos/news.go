@@ -391,15 +391,6 @@ func (g *rangeNews) age(now time.Duration) time.Duration {
 	return math.MaxInt64
 }
 
-// covers reports whether a record has an option, or a later version, or knows what became of it. A rejected option it has not.
-func (r *Record) covers(n Name) bool {
-	if v := r.vote(n); n.At.LessEq(r.Base.At) || v != nil && v.Verdict == Accepted {
-		return true
-	}
-	out := r.Outcome(n)
-	return out == Accepted || out == Rejected
-}
-
 // lackingIn are the rows among those that a reader asks for which lack something. record gives one.
 func (g *rangeNews) lackingIn(q *Look, now time.Duration, record func(keys.Key) (*Record, error)) (out []StaleRow, err error) {
 	if g.lacks.Load() == 0 {

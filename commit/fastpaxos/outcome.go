@@ -255,9 +255,6 @@ func (c *Client) finish(ctx context.Context, o *Option, known map[string]Verdict
 	return committed, nil
 }
 
-// stands reports whether an option was accepted, and has not ended.
-func (l *Learned) stands() bool { return l.Verdict == Accepted && !l.Ended }
-
 // finished reports whether a transaction has committed, all of whose options are decided. One whose record knows the outcome says it for all: others may be forgotten.
 func finished(learned []Learned) (committed bool) {
 	committed = len(learned) > 0

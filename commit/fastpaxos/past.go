@@ -3,147 +3,19 @@ package fastpaxos
 import (
 	"bytes"
 	"slices"
-	"sync"
 
 	"meridian/clock"
-	"meridian/commit/leader/tscache"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/storage/engine"
 	"meridian/storage/mvcc"
-	"meridian/wire"
 )
 
 // Reads at a timestamp: an acceptor's part. fastpaxos.FP60 to fastpaxos.FP62 say why they are right.
 
-// Mark is what was promised to readers at a timestamp: that no option at or below it is accepted any more, but for those at it of the reader's own transaction.
-type Mark struct {
-	At clock.Timestamp
-	By kv.TxnID // zero: several
-}
-
-// bars reports whether an option comes too late.
-func (m Mark) bars(o *Option) bool {
-	c := o.At.Compare(m.At)
-	return c < 0 || c == 0 && !m.At.IsZero() && o.Txn != m.By
-}
-
-// join is what keeps both promises.
-func (m Mark) join(o Mark) Mark {
-	switch c := m.At.Compare(o.At); {
-	case c < 0:
-		return o
-	case c == 0 && m.By != o.By:
-		m.By = kv.TxnID{}
-	}
-	return m
-}
-
-// name names the promise among what a master is asked for. No option has the name.
-func (m Mark) name() Name {
-	n := Name{Txn: m.By, At: m.At}
-	n.Txn[0] ^= 0xff
-	return n
-}
-
-func markOf(n Name) Mark {
-	n.Txn[0] ^= 0xff
-	return Mark{At: n.At, By: n.Txn}
-}
-
-// Marks are the promises of all replicas of a node. Those of an earlier process of the node were below its clock, and so below StartedAt of this one (Acceptor.low).
-type Marks struct {
-	once  sync.Once
-	cache *tscache.Cache // nil before the first promise; once sets it
-	mu    sync.Mutex     // guards the use of cache; nothing is taken after it
-}
-
-func (m *Marks) add(q *Look, read keys.Span) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.once.Do(func() { m.cache = tscache.New(tscache.Options{MaxPoints: 16 << 10}, clock.Timestamp{}) })
-	for _, k := range q.Keys {
-		m.cache.Add(k, q.At, q.By)
-	}
-	if q.Keys == nil && read.Start.Less(read.End) {
-		m.cache.AddSpan(read, q.At, q.By)
-	}
-}
-
-// latest is at or above all of them.
-func (m *Marks) latest() clock.Timestamp {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.cache == nil {
-		return clock.Timestamp{}
-	}
-	return m.cache.Latest()
-}
-
-func (m *Marks) of(k keys.Key) (out Mark) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.cache != nil {
-		out.At, out.By = m.cache.Max(k)
-	}
-	return out
-}
-
 // mark is what bars options of a record here.
 func (a *Acceptor) mark(k keys.Key, r *Record) Mark {
 	return a.marks.of(k).join(r.Mark).join(Mark{At: a.low})
-}
-
-// era is an earlier state of a record: a version, and what was added to it, until the next version.
-type era struct {
-	base  Value
-	added []Addition
-	until clock.Timestamp
-}
-
-// eraMost bounds the earlier states that are kept of a record. Chosen by us.
-const eraMost = 1 << 13
-
-// keepEra remembers the state that a later version takes the place of, in memory: after a restart readers of the past ask other replicas. complete says that
-// no option that was accepted here is missing in it.
-func (r *Record) keepEra(until clock.Timestamp, complete bool) {
-	by := r.kept
-	switch {
-	case by == nil:
-		return
-	case !complete:
-		by.loseEras(len(by.eras))
-		by.lost = by.lost.Forward(until)
-		return
-	}
-	by.eras = append(by.eras, era{r.Base, slices.Clone(r.Added), until})
-	if by.total != nil {
-		*by.total++
-	}
-	if len(by.eras) > eraMost {
-		by.loseEras(eraMost / 2)
-	}
-}
-
-// loseEras forgets the first of the states.
-func (by *kept) loseEras(n int) {
-	if n == 0 {
-		return
-	}
-	by.lost = by.lost.Forward(by.eras[n-1].until)
-	if by.total != nil {
-		*by.total -= int64(n)
-	}
-	by.eras = slices.Delete(by.eras, 0, n)
-}
-
-// dropEras forgets states that ended up to a timestamp.
-func (r *Record) dropEras(upTo clock.Timestamp) {
-	n := 0
-	for n < len(r.kept.eras) && r.kept.eras[n].until.LessEq(upTo) {
-		n++
-	}
-	r.kept.loseEras(n)
 }
 
 // Chosen by us: earlier states are kept for eraTime in any case, and for as long as a transaction reads them. erasMost bounds those of a range: if there are more, they are not kept for transactions that
@@ -161,76 +33,6 @@ func (a *Acceptor) keepFrom(now clock.Timestamp) {
 	}
 	a.from = a.from.Forward(from)
 	a.dropRetained()
-}
-
-// PastRow is what a replica knows of a row at a timestamp.
-type PastRow struct {
-	Key keys.Key
-	// Record has the version and the updates up to the timestamp, and as Votes the accepted options up to it whose transactions have not ended here.
-	Record Record
-	// Old says that the version of that time is not known here any more.
-	Old bool
-	// Busy says that a master has the record: the promise does not bind it.
-	Busy bool
-}
-
-// busy reports whether a master has the record that does not know of a promise to a reader. term is what the acceptor has promised for all records.
-func (r *Record) busy(q *Look, term Ballot) bool {
-	promised := r.Promised
-	if q.termed(term) {
-		promised = promised.later(term)
-	}
-	return promised != r.Accepted || !r.Accepted.Open() && r.Accepted != q.Term
-}
-
-// termed reports whether an acceptor has promised a term whose master has not made the reader's promise (fastpaxos.FP94).
-func (q *Look) termed(term Ballot) bool { return q.Term.Less(term) }
-
-// look is what a replica is asked in a generation. A term of another one is none.
-func (q *Request) look(generation uint64) *Look {
-	if q.Look.Term.Default() || q.Generation == generation {
-		return q.Look
-	}
-	l := *q.Look
-	l.Term = Ballot{}
-	return &l
-}
-
-// past is the record at a timestamp. newer is the latest that was written, or may have been, in (at, limit].
-func (r *Record) past(k keys.Key, q *Look, term Ballot) (out PastRow, newer clock.Timestamp) {
-	out = PastRow{Key: k, Busy: r.busy(q, term)}
-	note := func(t clock.Timestamp) bool {
-		if q.At.Less(t) && t.LessEq(q.Limit) {
-			newer = newer.Forward(t)
-		}
-		return t.LessEq(q.At)
-	}
-	base, added := r.Base, r.Added
-	if !note(r.Base.At) {
-		out.Old = true
-		if r.kept != nil {
-			for _, e := range slices.Backward(r.kept.eras) {
-				if note(e.base.At) && q.At.Less(e.until) {
-					base, added, out.Old = e.base, e.added, false
-					break
-				}
-			}
-		}
-	}
-	if !out.Old {
-		out.Record.Base = base
-	}
-	for i := range added {
-		if note(added[i].At) {
-			out.Record.Added = append(out.Record.Added, added[i])
-		}
-	}
-	for i := range r.Votes {
-		if v := &r.Votes[i]; v.Verdict == Accepted && v.Txn != q.By && note(v.At) {
-			out.Record.Votes = append(out.Record.Votes, *v)
-		}
-	}
-	return out, newer
 }
 
 // source is what an acceptor reads the past of records from that it does not know.
@@ -460,48 +262,4 @@ func (s *replicated) seen(k keys.Key, t clock.Timestamp) (v Value, err error) {
 
 func (s *replicated) apart(span keys.Span) (map[string]*Record, error) {
 	return s.a.apart(s.src, s.r, span)
-}
-
-// Append adds the bytes of a row.
-func (p *PastRow) append(b []byte) []byte {
-	b = message(wire.Bytes(b, 1, p.Key), 2, p.Record.Append)
-	return wire.Bool(wire.Bool(b, 3, p.Old), 4, p.Busy)
-}
-
-func readPastRow(r *wire.Reader, p *PastRow) {
-	for m := r.Open("fastpaxos.PastRow"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			p.Key = keys.Key(r.Bytes())
-		case 2:
-			readRecord(r, &p.Record)
-		case 3:
-			p.Old = r.Bool()
-		case 4:
-			p.Busy = r.Bool()
-		default:
-			r.Refuse()
-		}
-	}
-}
-
-func (m *Mark) append(b []byte) []byte {
-	b = wire.Timestamp(b, 1, m.At)
-	if m.By != (kv.TxnID{}) {
-		b = wire.ID(b, 3, m.By)
-	}
-	return b
-}
-
-func readMark(r *wire.Reader, m *Mark) {
-	for o := r.Open("fastpaxos.Mark"); r.Next(&o); {
-		switch r.Field() {
-		case 1:
-			m.At = r.Timestamp()
-		case 3:
-			m.By = r.ID()
-		default:
-			r.Refuse()
-		}
-	}
 }

@@ -124,44 +124,6 @@ func readAsk(r *wire.Reader, q *Ask) {
 	}
 }
 
-func (l *Learned) append(b []byte) []byte {
-	b = wire.Timestamp(wire.ID(b, 1, l.Txn), 2, l.At)
-	b = wire.Bool(wire.Uint(b, 3, uint64(l.Verdict)), 4, l.Ended)
-	for i, o := range []*Option{l.Option, l.Blocker} {
-		if o != nil {
-			var at int
-			b, at = wire.Begin(b, uint32(5+i))
-			b = wire.End(o.append(b), at)
-		}
-	}
-	return wire.Timestamp(b, 7, l.Mark)
-}
-
-func readLearned(r *wire.Reader, l *Learned) {
-	for m := r.Open("fastpaxos.Learned"); r.Next(&m); {
-		switch r.Field() {
-		case 1:
-			l.Txn = r.ID()
-		case 2:
-			l.At = r.Timestamp()
-		case 3:
-			l.Verdict = Verdict(r.Enum(uint8(Past)))
-		case 4:
-			l.Ended = r.Bool()
-		case 5:
-			l.Option = &Option{}
-			readOption(r, l.Option)
-		case 7:
-			l.Mark = r.Timestamp()
-		case 6:
-			l.Blocker = &Option{}
-			readOption(r, l.Blocker)
-		default:
-			r.Refuse()
-		}
-	}
-}
-
 // Append adds the fields of an answer.
 func (a *Told) Append(b []byte) []byte {
 	b = message(message(b, 1, a.Learned.append), 2, a.Ballot.append)

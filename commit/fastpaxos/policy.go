@@ -2,7 +2,6 @@ package fastpaxos
 
 import (
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -53,17 +52,6 @@ func (c *Client) policy(k keys.Key) (p Policy) {
 	return p
 }
 
-// kept is about how many options a master decides before it opens the record.
-func (p Policy) kept() int {
-	switch p.Ballots {
-	case GammaBallots, LearnedBallots:
-		return p.Gamma
-	case ClassicBallots:
-		return math.MaxInt
-	}
-	return 0
-}
-
 // writers are the gateways of a record's last options.
 type writers struct {
 	ring [16]kv.NodeID
@@ -102,15 +90,6 @@ func (c *Client) near(a, b kv.NodeID) bool {
 		return region != "" && region == r.Region(b)
 	}
 	return false
-}
-
-// plan says for how long a master that rests, and is asked again, goes on.
-func (m *Master) plan() {
-	if m.judges {
-		if m.left = m.gamma; !m.hot() {
-			m.left = 0
-		}
-	}
 }
 
 // resume gives the master that a reign has kept, if the range is still in its generation.

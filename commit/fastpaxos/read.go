@@ -1,15 +1,11 @@
 package fastpaxos
 
 import (
-	"bytes"
-	"slices"
 	"time"
 
 	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
-	"meridian/storage/engine"
-	"meridian/storage/mvcc"
 	"meridian/wire"
 )
 
@@ -108,181 +104,6 @@ func (r *Record) row(k keys.Key, cols Columns) (Row, error) {
 	}
 	out.Value = t.row
 	return out, nil
-}
-
-// look reads rows of a range from its base, and from what the acceptor knows beyond it. They are committed, so that nothing has to be
-// durable before the answer leaves (fastpaxos.FP8).
-func (a *Acceptor) look(src engine.Reader, now clock.Timestamp, rows func() *mvcc.Reader, d *kv.RangeDescriptor, q *Look) (out Looked, err error) {
-	add := func(k keys.Key, g *Record, always bool) error {
-		if by := g.kept; by != nil && by.caught != a.caught {
-			if err := a.renewed(rows(), k, g); err != nil {
-				return err
-			}
-		}
-		if q.Open {
-			always = true
-			for i := range g.Votes {
-				if v := &g.Votes[i]; v.Verdict == Accepted {
-					out.Open = append(out.Open, Outstanding{k, Option{Name: v.Name, Keys: v.Keys, Anchor: v.Anchor}})
-				}
-			}
-		}
-		if g.Behind() {
-			out.Behind = append(out.Behind, k)
-			return nil
-		}
-		if len(g.Votes) > 0 && a.news != nil {
-			oldest := g.Votes[0].At // of one that came first; another gateway's may be older
-			for i := range g.Votes[1:] {
-				if at := g.Votes[1+i].At; at.Less(oldest) {
-					oldest = at
-				}
-			}
-			if old := time.Duration(now.Wall - oldest.Wall); old > voteYoung {
-				out.Stale = append(out.Stale, StaleRow{k, old, true})
-			}
-		}
-		row, err := g.row(k, a.cols)
-		if err == nil && (always || row.Value != nil) {
-			out.Rows = append(out.Rows, row)
-		}
-		return err
-	}
-	if q.Keys != nil {
-		for _, k := range q.Keys {
-			g := a.records[string(k)]
-			if g == nil {
-				if v, ok := a.looked[string(k)]; ok && !q.Open && (a.news == nil || a.news.lacks.Load() == 0) {
-					g = &Record{Base: v} // as it was for the read before, of the same transaction mostly
-				} else if g, err = a.fromBase(src, rows, k); err != nil {
-					return out, err
-				} else {
-					a.saw(k, g)
-				}
-				g, _ = a.onBase(k, g)
-			}
-			if err := add(k, g, true); err != nil {
-				return out, err
-			}
-		}
-		return out, nil
-	}
-	// The range may have a part of the span only.
-	all := q.Span
-	if rest := (keys.Span{Start: d.End, End: all.End}); d.End.Compare(all.End) < 0 {
-		all.End = d.End
-		if q.Reverse {
-			return out, &kv.RangeMismatchError{Span: rest, Infos: []kv.RangeInfo{{Desc: *d}}}
-		}
-		out.Resume = &rest
-	}
-	r := rows()
-	known, err := a.apart(src, r, all)
-	if err != nil {
-		return out, err
-	}
-	res, err := r.Scan(all.Start, all.End, &mvcc.ScanOptions{Reverse: q.Reverse, MaxKeys: q.Max, TargetBytes: q.Bytes,
-		ReadOptions: mvcc.ReadOptions{Timestamp: clock.MaxTimestamp, NoLocks: true}})
-	if err != nil {
-		return out, err
-	}
-	part := all
-	if res.Resume != nil {
-		if q.Reverse {
-			out.Resume = res.Resume
-			part.Start = res.Resume.End
-		} else {
-			out.Resume = &keys.Span{Start: res.Resume.Start, End: q.Span.End}
-			part.End = res.Resume.Start
-		}
-	}
-	for _, kvs := range res.Rows {
-		if known[string(kvs.Key)] == nil {
-			out.Rows = append(out.Rows, Row{Key: kvs.Key, Value: kvs.Value, Seen: Seen{Base: kvs.Timestamp}, Last: kvs.Timestamp})
-		}
-	}
-	for k, g := range known {
-		if part.Contains(keys.Key(k)) {
-			if err := add(keys.Key(k), g, false); err != nil {
-				return out, err
-			}
-		}
-	}
-	slices.SortFunc(out.Behind, keys.Key.Compare)
-	slices.SortFunc(out.Rows, func(x, y Row) int {
-		if q.Reverse {
-			x, y = y, x
-		}
-		return bytes.Compare(x.Key, y.Key)
-	})
-	if n := int(q.Max); n > 0 && len(out.Rows) > n {
-		rest := q.Span
-		if q.Reverse {
-			rest.End = out.Rows[n-1].Key
-		} else {
-			rest.Start = out.Rows[n-1].Key.Next()
-		}
-		out.Rows, out.Resume = out.Rows[:n], &rest
-		out.Behind = slices.DeleteFunc(out.Behind, rest.Contains)
-	}
-	return out, nil
-}
-
-// catchUp has what is read from here on be as new as the base, if that has become as new as others have told (fastpaxos.FP86).
-func (a *Acceptor) catchUp(src engine.Reader, applied func(engine.Reader) (uint64, error)) error {
-	some, err := a.news.caughtUp(src, applied)
-	if some {
-		a.caught++
-		clear(a.looked)
-		a.gap.forget()
-	}
-	return err
-}
-
-// renewed has a record take over the base's version, if it lacks that.
-func (a *Acceptor) renewed(r *mvcc.Reader, k keys.Key, g *Record) error {
-	at, v, err := r.Latest(k)
-	if err != nil {
-		return err
-	}
-	if g.kept.caught = a.caught; g.kept.base.Less(at) {
-		g.kept.base = at
-		g.noteHead()
-		g.learn(&Record{Base: Value{At: at, Data: v}})
-		a.persist(k, g, false)
-	}
-	return nil
-}
-
-// apart are the records of a span that may differ from the row that the base has.
-func (a *Acceptor) apart(src engine.Reader, r *mvcc.Reader, span keys.Span) (out map[string]*Record, err error) {
-	out = map[string]*Record{}
-	var sides []side
-	if !a.bare {
-		if sides, err = sidesOf(src, span); err != nil {
-			return nil, err
-		}
-	}
-	for i := range sides {
-		k := sides[i].key
-		if a.records[string(k)] != nil || a.stored[string(k)] != nil {
-			continue
-		}
-		if out[string(k)], err = onBase(r, k, &sides[i]); err != nil {
-			return nil, err
-		}
-	}
-	a.order.AscendRange(string(span.Start), string(span.End), func(k string) bool {
-		if out[k] = a.records[k]; out[k] != nil {
-			return true
-		}
-		var base *Record
-		if base, err = onBase(r, keys.Key(k), nil); err == nil { // the delta's parts take the place of what is next to the row
-			out[k], _ = a.onBase(keys.Key(k), base)
-		}
-		return err == nil
-	})
-	return out, err
 }
 
 // Append adds the bytes of a Look.
@@ -461,4 +282,43 @@ func readRow(r *wire.Reader, w *Row) {
 			r.Skip()
 		}
 	}
+}
+
+// tooOld reports whether a row may be older than within allows.
+func (w *StaleRow) tooOld(within time.Duration) bool {
+	switch {
+	case w.Vote:
+		return w.For > min(within, voteOld)
+	case within < StalenessMost:
+		return true
+	}
+	return w.For > lackOld
+}
+
+// tooOld reports whether an answer about one row may be older than within allows.
+func (l *Looked) tooOld(within time.Duration) bool {
+	return l.Age > within || len(l.stale(within)) > 0
+}
+
+// stale are the keys of an answer's rows that may be older than within allows.
+func (l *Looked) stale(within time.Duration) (out []keys.Key) {
+	for i := range l.Stale {
+		if l.Stale[i].tooOld(within) {
+			out = append(out, l.Stale[i].Key)
+		}
+	}
+	return out
+}
+
+// before reports whether a row is in an earlier state than another one of the same key.
+func (w *Row) before(o *Row) bool {
+	return w.Seen.Base.Less(o.Seen.Base) || w.Seen.Base == o.Seen.Base && w.Seen != o.Seen && w.Last.Less(o.Last)
+}
+
+// start is the key by which the range is found.
+func (q *Look) start() keys.Key {
+	if q.Keys != nil {
+		return q.Keys[0]
+	}
+	return q.Span.Start
 }

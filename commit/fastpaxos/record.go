@@ -383,3 +383,51 @@ func (r *Record) execute(a Addition) {
 		r.addTotals(&a)
 	}
 }
+
+// join adds what another replica knows of the record: versions, updates, options and outcomes.
+func (r *Record) join(o *Record) {
+	if r.Base.At.Less(o.Base.At) {
+		r.rebase(o.Base, false)
+	}
+	for _, a := range o.Added {
+		r.execute(a)
+	}
+	for _, v := range o.Votes {
+		if v.Verdict == Accepted && r.vote(v.Name) == nil {
+			r.Votes = append(r.Votes, v)
+		}
+	}
+	for _, e := range o.Recent {
+		r.remember(e)
+	}
+}
+
+// covers reports whether a record has an option, or a later version, or knows what became of it. A rejected option it has not.
+func (r *Record) covers(n Name) bool {
+	if v := r.vote(n); n.At.LessEq(r.Base.At) || v != nil && v.Verdict == Accepted {
+		return true
+	}
+	out := r.Outcome(n)
+	return out == Accepted || out == Rejected
+}
+
+// last is the latest timestamp in a record.
+func (r *Record) last() clock.Timestamp {
+	t := r.Base.At.Forward(r.Floor).Forward(r.Closed)
+	for i := range r.Added {
+		t = t.Forward(r.Added[i].At)
+	}
+	for i := range r.Votes {
+		t = t.Forward(r.Votes[i].At)
+	}
+	for i := range r.Recent {
+		t = t.Forward(r.Recent[i].At)
+	}
+	return t
+}
+
+// apart reports whether an acceptor's record is more than what the base has.
+func (r *Record) apart(floor clock.Timestamp) bool {
+	return len(r.Votes)+len(r.Added)+len(r.Recent) > 0 || !r.Promised.Default() || !r.Accepted.Default() || r.Sequence != 0 || r.Mark != Mark{} ||
+		!r.Closed.IsZero() || floor.Less(r.Floor) || r.kept.side || r.kept.base.Less(r.Base.At)
+}

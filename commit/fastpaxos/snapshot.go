@@ -56,14 +56,6 @@ type pastRecord struct {
 	differ bool
 }
 
-// start is the key by which the range is found.
-func (q *Look) start() keys.Key {
-	if q.Keys != nil {
-		return q.Keys[0]
-	}
-	return q.Span.Start
-}
-
 func newReading(q *Look) *reading { return &reading{q: q} }
 
 // need is how many answers are enough for a record that no master has been asked about.

@@ -1,0 +1,86 @@
+package fastpaxos
+
+import (
+	"slices"
+
+	"meridian/keys"
+	"meridian/storage/engine"
+	"meridian/storage/mvcc"
+)
+
+// besides reads it. The index is read last, so that all that the acceptor knows of the base is in the log up to there.
+func (a *Acceptor) besides(src engine.Reader, span keys.Span, applied func(engine.Reader) (uint64, error)) (*beside, error) {
+	out := &beside{}
+	if !a.bare {
+		local := keys.RangeLocalSpan(span.Start, span.End)
+		it, err := src.NewIter(engine.IterOptions{Lower: local.Start, Upper: local.End})
+		if err != nil {
+			return nil, err
+		}
+		for ok := it.First(); ok && len(out.apart) <= apartMost; ok = it.Next() {
+			k, _ := it.Key()
+			if addr, name, err := keys.DecodeProtocolKey(k); err == nil && string(name) == sideName {
+				out.apart = append(out.apart, nameOf(addr))
+			}
+		}
+		err = it.Error()
+		it.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	out.applied, err = applied(src)
+	return out, err
+}
+
+// lookBase reads keys of the base. The index is read first, and the rows after it.
+func lookBase(src engine.Reader, ks []keys.Key, applied func(engine.Reader) (uint64, error)) (out Looked, err error) {
+	if out.Applied, err = applied(src); err != nil {
+		return out, err
+	}
+	r := mvcc.NewReader(src)
+	defer r.Close()
+	for _, k := range ks {
+		at, v, err := r.Latest(k)
+		if err != nil {
+			return out, err
+		}
+		out.Rows = append(out.Rows, Row{Key: k, Value: v, Seen: Seen{Base: at}, Last: at})
+	}
+	return out, nil
+}
+
+// reign promises a term (fastpaxos.FP90), and says what its master has to know.
+func (a *Acceptor) reign(q *Request) *Reigned {
+	if q.Renew {
+		a.crowded = true
+		return nil
+	}
+	if q.Ballot.Less(a.term) || q.beside == nil {
+		return nil
+	}
+	names := slices.Clone(q.beside.apart)
+	for k, r := range a.records {
+		if r.apart(a.floor) {
+			names = append(names, nameOf(k))
+		}
+	}
+	for k := range a.stored {
+		names = append(names, nameOf(k))
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) > apartMost {
+		a.crowded = true
+		return &Reigned{Many: true}
+	}
+	if a.term.Less(q.Ballot) {
+		a.before, a.term = a.term, q.Ballot
+		if a.fx.Ticket == 0 {
+			a.last++
+			a.fx.Ticket = a.last
+		}
+		a.fx.Persist = append(a.fx.Persist, Write{Record: &Record{Promised: a.term, Accepted: a.before}})
+	}
+	return &Reigned{Apart: names, Applied: q.beside.applied, Floor: a.floor, Mark: a.low.Forward(a.marks.latest()), Earlier: !a.before.Default()}
+}
