@@ -20,10 +20,6 @@ type Acceptor struct {
 	// stored are records as the delta had them when the acceptor was made, which were not asked for yet.
 	stored map[string]*Record
 	order  *btree.BTreeG[string] // the keys of records, and of stored
-	// looked are rows of the base that were read here a moment ago, of records that are not loaded.
-	looked map[string]Value
-	// gap is a part of the range in which the base had no row a moment ago.
-	gap gap
 	// floor is at or above all that was read, written or rejected in earlier generations, under whichever protocol; or a record that was the base's
 	// again, and was dropped, had it.
 	floor clock.Timestamp
@@ -34,10 +30,6 @@ type Acceptor struct {
 	term    Ballot
 	before  Ballot // the term before that
 	crowded bool
-	// bare says that the base has nothing next to any row; left is where Tend has yet to look for records that it has, and sides are those that it has found, by names, nil if there are too many.
-	bare  bool
-	sides map[uint64]struct{}
-	left  keys.Span
 	// size is about how many bytes the delta has.
 	size int64
 	// low is at or above all promises that earlier processes of the node have made to readers, marks has those of this one. from is from when on earlier states are known, of records that are dropped too
@@ -57,11 +49,11 @@ type Acceptor struct {
 	tended string
 	// leads says that the replica is the leaseholder; overdue is what the last Tend has found.
 	leads   bool
-	overdue []overdueItem
+	overdue []Overdue
 	// lagging are the records that this replica knows to be behind (lags), as of when Tend came to each.
 	lagging map[string]bool
-	// news is where others are told of what is heard here, nil if they are not.
-	news *rangeNews
+	// listener hears of all steps, nil if nobody does.
+	listener Listener
 	// caught counts how often the base was found to be as new as other replicas have told (fastpaxos.FP86).
 	caught uint64
 	fx     Effects
@@ -79,14 +71,106 @@ type heldReply struct {
 	m     Message
 }
 
+// Listener hears what an acceptor was told.
+type Listener interface {
+	// Stepped comes after a step: r is the record as it is now, base is when its version was from, and votes are its votes before a Dictate. had says whether an option that has ended had a vote.
+	Stepped(kind Kind, q *Request, r *Record, base clock.Timestamp, votes []Vote, had bool)
+}
+
+// Beginning is what an acceptor is told of its generation, before it is restored.
+type Beginning struct {
+	Generation uint64
+	// Floor is at or above all that was read, written or rejected in earlier generations, and StartedAt is after all that earlier processes of the node have promised.
+	Floor, StartedAt clock.Timestamp
+	// Reads gives at or below which timestamps transactions read, nil if that is not known.
+	Reads func(now clock.Timestamp) clock.Timestamp
+	// Marks are the promises of the node's replicas.
+	Marks *Marks
+	// Listener hears of all steps; it may be nil.
+	Listener Listener
+}
+
 // NewAcceptor makes an acceptor that has the given records of its generation. last is the latest ticket of what may not be durable yet of them.
 func NewAcceptor(q Quorums, cols Columns, records []Write, last core.Ticket) *Acceptor {
-	a := &Acceptor{quorums: q, cols: cols, records: map[string]*Record{}, stored: map[string]*Record{}, fresh: map[string]bool{}, looked: map[string]Value{}, lagging: map[string]bool{}, marks: &Marks{},
+	a := &Acceptor{quorums: q, cols: cols, records: map[string]*Record{}, stored: map[string]*Record{}, fresh: map[string]bool{}, lagging: map[string]bool{}, marks: &Marks{},
 		order: btree.NewOrderedG[string](32), last: last}
 	for _, w := range records {
 		a.keep(w.Key, w.Record, &kept{})
 	}
 	return a
+}
+
+// Begin tells the acceptor of its generation.
+func (a *Acceptor) Begin(b Beginning) {
+	a.generation, a.floor, a.settled = b.Generation, b.Floor, b.Floor
+	a.low, a.from = b.StartedAt, b.StartedAt.Forward(b.Floor)
+	a.reads, a.marks, a.listener = b.Reads, b.Marks, b.Listener
+}
+
+// Columns is what the acceptor knows of the form of rows.
+func (a *Acceptor) Columns() Columns { return a.cols }
+
+// Record is a record that was loaded, nil if it was not.
+func (a *Acceptor) Record(k keys.Key) *Record { return a.records[string(k)] }
+
+// Has reports whether the acceptor, or its delta, has something of a record.
+func (a *Acceptor) Has(k keys.Key) bool {
+	return a.records[string(k)] != nil || a.stored[string(k)] != nil
+}
+
+// Stores reports whether the delta has parts of a record that was not loaded.
+func (a *Acceptor) Stores(k keys.Key) bool { return a.stored[string(k)] != nil }
+
+// Each gives all records of the acceptor and its delta, in the order of keys, each with the version that the base is known to have.
+func (a *Acceptor) Each(f func(k keys.Key, r *Record, base clock.Timestamp)) {
+	a.order.Ascend(func(k string) bool {
+		if r := a.records[k]; r != nil {
+			f(keys.Key(k), r, r.kept.base)
+		} else if r = a.stored[k]; r != nil {
+			f(keys.Key(k), r, clock.Timestamp{})
+		}
+		return true
+	})
+}
+
+// Overlay puts the records of a span that the acceptor has into out. base gives the row of one that was not loaded.
+func (a *Acceptor) Overlay(span keys.Span, base func(k keys.Key) (*Record, error), out map[string]*Record) (err error) {
+	a.order.AscendRange(string(span.Start), string(span.End), func(k string) bool {
+		if out[k] = a.records[k]; out[k] != nil {
+			return true
+		}
+		var r *Record
+		if r, err = base(keys.Key(k)); err == nil { // the delta's parts take the place of what is next to the row
+			out[k] = a.Over(keys.Key(k), r)
+		}
+		return err == nil
+	})
+	return err
+}
+
+// Expect has Tend look at a record that nobody has asked for.
+func (a *Acceptor) Expect(k keys.Key) { a.order.ReplaceOrInsert(string(k)) }
+
+// Size is about how many bytes the delta has.
+func (a *Acceptor) Size() int64 { return a.size }
+
+// Crowded reports whether the range needs a new generation (fastpaxos.FP95).
+func (a *Acceptor) Crowded() bool { return a.crowded }
+
+// CaughtUp notes that the base has become as new as other replicas have told (fastpaxos.FP86).
+func (a *Acceptor) CaughtUp() { a.caught++ }
+
+// Unsure reports whether a record was loaded before the base was found to be as new as that.
+func (a *Acceptor) Unsure(r *Record) bool { return r.kept != nil && r.kept.caught != a.caught }
+
+// Renew has a record take over the base's version, if it lacks that.
+func (a *Acceptor) Renew(k keys.Key, r *Record, base Value) {
+	if r.kept.caught = a.caught; r.kept.base.Less(base.At) {
+		r.kept.base = base.At
+		r.noteHead()
+		r.learn(&Record{Base: base})
+		a.persist(k, r, false)
+	}
 }
 
 func (a *Acceptor) keep(k keys.Key, r *Record, by *kept) {
@@ -127,15 +211,21 @@ func (a *Acceptor) Load(k keys.Key, base *Record) {
 	if !a.Knows(k) {
 		own := base.Clone()
 		own.kept = base.kept
-		a.load(k, own)
+		a.Take(k, own)
 	}
 }
 
-// load is Load of a record that is not known, for callers that don't keep base.
-func (a *Acceptor) load(k keys.Key, base *Record) {
+// Take is Load of a record that is not known, for callers that don't keep base.
+func (a *Acceptor) Take(k keys.Key, base *Record) {
 	r, by := a.onBase(k, base)
 	delete(a.stored, string(k))
 	a.keep(k, r, by)
+}
+
+// Over is a record that was not loaded: what the delta has of it, on the base, which becomes a part of it.
+func (a *Acceptor) Over(k keys.Key, base *Record) *Record {
+	r, _ := a.onBase(k, base)
+	return r
 }
 
 // onBase is a record that was not loaded: what the delta has of it, on the base, which becomes a part of it.
@@ -174,9 +264,9 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 		kind = Query
 	}
 	promised := r.Promised.later(a.term)
-	base, had := r.Base.At, a.news != nil && (kind == End || kind == Show) && r.vote(q.Option.Name) != nil
+	base, had := r.Base.At, a.listener != nil && (kind == End || kind == Show) && r.vote(q.Option.Name) != nil
 	var votes []Vote
-	if a.news != nil && kind == Dictate {
+	if a.listener != nil && kind == Dictate {
 		votes = slices.Clone(r.Votes)
 	}
 	switch kind {
@@ -221,8 +311,8 @@ func (a *Acceptor) Step(_ clock.Timestamp, m Message) {
 		r.heard(q.Option.Name)
 		promise = false
 	}
-	if a.news != nil {
-		a.news.stepped(kind, q, r, base, votes, had)
+	if a.listener != nil {
+		a.listener.Stepped(kind, q, r, base, votes, had)
 	}
 	if !quiet {
 		a.persist(q.Key, r, promise)
@@ -296,4 +386,38 @@ func (a *Acceptor) Effects() Effects {
 	fx := a.fx
 	a.fx = Effects{}
 	return fx
+}
+
+// reign promises a term (fastpaxos.FP90), and says what its master has to know.
+func (a *Acceptor) reign(q *Request) *Reigned {
+	if q.Renew {
+		a.crowded = true
+		return nil
+	}
+	if q.Ballot.Less(a.term) || q.beside == nil {
+		return nil
+	}
+	names := slices.Clone(q.beside.apart)
+	for k, r := range a.records {
+		if r.apart(a.floor) {
+			names = append(names, nameOf(k))
+		}
+	}
+	for k := range a.stored {
+		names = append(names, nameOf(k))
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) > apartMost {
+		a.crowded = true
+		return &Reigned{Many: true}
+	}
+	if a.term.Less(q.Ballot) {
+		a.before, a.term = a.term, q.Ballot
+		if a.fx.Ticket == 0 {
+			a.last++
+			a.fx.Ticket = a.last
+		}
+		a.fx.Persist = append(a.fx.Persist, Write{Record: &Record{Promised: a.term, Accepted: a.before}})
+	}
+	return &Reigned{Apart: names, Applied: q.beside.applied, Floor: a.floor, Mark: a.low.Forward(a.marks.latest()), Earlier: !a.before.Default()}
 }

@@ -355,7 +355,7 @@ func TestReadsRereadWithin(t *testing.T) {
 					}
 					w.mu.Lock()
 					d := w.descs[0]
-					w.acceptors(d)[1] = labAcceptor(d, 1) // it has lost what was not durable
+					w.acceptors(d)[1] = w.labAcceptor(d, 1, clock.Timestamp{}) // it has lost what was not durable
 					if behind {
 						w.acceptors(d)[1].Load(k, &Record{Votes: []Vote{{Option: Option{Name: Name{At: clock.Timestamp{Wall: 2}}, Update: Update{Seen: Seen{Base: clock.Timestamp{Wall: 1}}}}, Verdict: Accepted}}})
 						g.client.sights = sights{}

@@ -153,10 +153,10 @@ func TestForgottenByOthers(t *testing.T) {
 					t.Errorf("%d replicas find too early that an outcome is remembered", n)
 				}
 				found := w.late("b", 2*unforgotten)
-				if len(found) != 5 || !found[0].ended || len(found[0].option.Keys) != 2 {
+				if len(found) != 5 || !found[0].Ended || len(found[0].Option.Keys) != 2 {
 					t.Fatalf("found %v", found)
 				}
-				h.client.MendOutcome(found[0].key, found[0].option)
+				h.client.MendOutcome(found[0].Key, found[0].Option)
 				time.Sleep(5 * time.Second)
 				for _, k := range []string{"b", "n"} {
 					if have, closed := w.everywhere(k, " x"); have != 5 || closed != 5 {
@@ -185,15 +185,15 @@ func (w *lab) vote(k string) Option {
 }
 
 // late is what the replicas of a record, each of them as the leaseholder's, find to have waited for too long when so much time has passed.
-func (w *lab) late(k string, then time.Duration) (out []overdueItem) {
+func (w *lab) late(k string, then time.Duration) (out []Overdue) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, a := range w.acceptors(w.desc(keys.Key(k))) {
 		if r := a.records[k]; r != nil {
-			a.leads, a.overdue = true, nil
+			a.Lead(true)
 			a.late(k, r, wall(time.Now().Add(then).UnixNano()))
-			out = append(out, a.overdue...)
-			a.leads, a.overdue = false, nil
+			out = append(out, a.Overdue()...)
+			a.Lead(false)
 		}
 	}
 	return out

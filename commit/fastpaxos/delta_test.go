@@ -64,7 +64,7 @@ type deltaWorld struct {
 	clock int64
 	known []Option
 
-	a       *Acceptor
+	a       *Voter
 	disk    deltaMap
 	written []deltaBatch // since disk, of which the first synced ones are on it
 	synced  int
@@ -122,7 +122,7 @@ func (w *deltaWorld) option(i int, seen Seen) Option {
 }
 
 // restored is an acceptor that begins with a delta.
-func (w *deltaWorld) restored(delta deltaMap) *Acceptor {
+func (w *deltaWorld) restored(delta deltaMap) *Voter {
 	stored, err := restoreDelta(func(yield func(name, value []byte) bool) {
 		// As an iterator of the engine's, whose next entry takes the place of the one before.
 		var name, value []byte
@@ -138,13 +138,13 @@ func (w *deltaWorld) restored(delta deltaMap) *Acceptor {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	a := NewAcceptor(QuorumsOf(3), plain{}, nil, 0)
+	a := NewVoter(QuorumsOf(3), plain{}, 0)
 	a.floor = wall(2)
 	a.Restore(stored)
 	return a
 }
 
-func (w *deltaWorld) load(a *Acceptor, k keys.Key) *Record {
+func (w *deltaWorld) load(a *Voter, k keys.Key) *Record {
 	if !a.Knows(k) {
 		base, err := Base(w.s.e, k)
 		if err != nil {
@@ -489,7 +489,7 @@ func TestTendInherited(t *testing.T) {
 	s := newStore(t)
 	x := recent(physical(10), 9)
 	all := reports{}
-	for i := range looked {
+	for i := range lookedAt {
 		o := recent(physical(10), 9)
 		all[fmt.Sprintf("b%05d", i)] = with(numbered(), func(r *Record) { r.end(&o, true) })
 	}
@@ -503,17 +503,17 @@ func TestTendInherited(t *testing.T) {
 	w.a.begin(s.e, s.desc.Span())
 	var got []string
 	for range 3 {
-		w.a.overdue = nil
+		w.a.Lead(false)
 		if err := w.a.Tend(s.e, wall(now+int64(overdueElsewhere)+int64(time.Minute))); err != nil {
 			t.Fatal(err)
 		}
 		w.effects(nil)
 		got = got[:0]
-		for _, i := range w.a.overdue {
-			got = append(got, fmt.Sprint(i.key, i.option != nil))
+		for _, i := range w.a.Overdue() {
+			got = append(got, fmt.Sprint(i.Key, i.Option != nil))
 		}
 	}
-	if n := len(w.a.lagging); n != 2 {
+	if n := w.a.Lagging(); n != 2 {
 		t.Errorf("%d rows lag, want 2", n)
 	}
 	want := []string{fmt.Sprint(rowKey("a"), true), fmt.Sprint(rowKey("c"), true)}
@@ -526,8 +526,8 @@ func TestTendInherited(t *testing.T) {
 	for _, k := range []string{"a", "c"} {
 		w.ask(&Request{Kind: End, Key: rowKey(k), Option: Option{Name: x.Name}})
 	}
-	if err := w.a.Tend(s.e, wall(now+int64(time.Minute))); err != nil || len(w.a.lagging) != 0 {
-		t.Errorf("%d rows lag though their outcomes have come (%v)", len(w.a.lagging), err)
+	if err := w.a.Tend(s.e, wall(now+int64(time.Minute))); err != nil || w.a.Lagging() != 0 {
+		t.Errorf("%d rows lag though their outcomes have come (%v)", w.a.Lagging(), err)
 	}
 }
 

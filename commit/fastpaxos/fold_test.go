@@ -553,7 +553,7 @@ func TestLook(t *testing.T) {
 	y.Seen = Seen{}
 	outstanding := reports{"c": with(old(), votes(Accepted, x)), "cc": with(&Record{}, votes(Accepted, y))} // the latter inserts a row
 	s.fold(outstanding, outstanding)
-	a := NewAcceptor(QuorumsOf(3), plain{}, nil, 0)
+	a := NewVoter(QuorumsOf(3), plain{}, 0)
 	load := func(k string, change func(*Record)) {
 		r, err := Base(s.e, rowKey(k))
 		if err != nil {

@@ -19,7 +19,7 @@ func TestGap(t *testing.T) {
 	for _, k := range []string{"b", "h", "m"} {
 		s.row(k, "v", 1)
 	}
-	a := NewAcceptor(QuorumsOf(3), plain{}, nil, 0)
+	a := NewVoter(QuorumsOf(3), plain{}, 0)
 	a.begin(s.e, s.desc.Span())
 	searched := 0
 	at := func(k string) clock.Timestamp {
@@ -105,7 +105,7 @@ func TestSides(t *testing.T) {
 	}
 	s.fold(all, all)
 	src := &getting{Reader: s.e}
-	a := NewAcceptor(QuorumsOf(3), plain{}, nil, 0)
+	a := NewVoter(QuorumsOf(3), plain{}, 0)
 	a.begin(src, s.desc.Span())
 	look := func() {
 		t.Helper()

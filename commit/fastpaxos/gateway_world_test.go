@@ -109,7 +109,7 @@ func newLabOf(voters int, seed uint64, borders ...string) *lab {
 		w.replicas[placeOf(d)] = map[kv.ReplicaID]*Acceptor{}
 		for r := kv.ReplicaID(1); r <= kv.ReplicaID(voters); r++ {
 			d.Replicas = append(d.Replicas, kv.ReplicaDescriptor{Node: kv.NodeID(r), Replica: r, Type: kv.Voter})
-			w.acceptors(d)[r] = labAcceptor(d, r)
+			w.acceptors(d)[r] = w.labAcceptor(d, r, clock.Timestamp{})
 		}
 		w.descs, start = append(w.descs, d), d.End
 	}
@@ -117,26 +117,16 @@ func newLabOf(voters int, seed uint64, borders ...string) *lab {
 }
 
 // labAcceptor has a store of its own.
-func labAcceptor(d *kv.RangeDescriptor, at kv.ReplicaID) *Acceptor {
-	a := NewAcceptor(QuorumsIn(d), plain{}, nil, 0)
-	a.generation = d.Generation
-	n := NewNews(NewsOptions{Host: &host.Host{Clock: sim.NewClock()}})
-	n.running = true // nobody asks
-	n.join(d, kv.NodeID(at), labTeller{a, d.ID})
-	a.news = n.of(d.ID)
+func (w *lab) labAcceptor(d *kv.RangeDescriptor, at kv.ReplicaID, floor clock.Timestamp) *Acceptor {
+	a, n := NewAcceptor(QuorumsIn(d), plain{}, nil, 0), NewNews(NewsOptions{Host: &host.Host{Clock: sim.NewClock()}})
+	a.Begin(Beginning{Generation: d.Generation, Floor: floor, Marks: &Marks{}, Listener: n.Attach(d, kv.NodeID(at), a)})
+	w.news[a] = &labNews{n, map[string]map[Name]bool{}, map[string]bool{}, 0}
 	return a
 }
 
-type labTeller struct {
-	a  *Acceptor
-	id kv.RangeID
-}
-
-// tell implements teller.
-func (t labTeller) tell() ([]newsItem, uint64, error) { return t.a.tell(t.id), 0, nil }
-
 // labNews is what an acceptor was asked about, and what its store has told.
 type labNews struct {
+	news  *News
 	asked map[string]map[Name]bool // options by key, until the record knows their outcome
 	told  map[string]bool
 	read  uint64 // items so far
@@ -145,12 +135,7 @@ type labNews struct {
 // hears finds an option that an acceptor takes for heard of, though the record has neither it nor its outcome, and the row does not count as one that lacks it; and one that it has accepted, or executed, and does not tell
 // others of. base is what the generation has begun with.
 func (w *lab) hears(a *Acceptor, q *Request, base *Record) {
-	k, r, g := string(q.Key), a.records[string(q.Key)], a.news
-	x := w.news[a]
-	if x == nil {
-		x = &labNews{map[string]map[Name]bool{}, map[string]bool{}, 0}
-		w.news[a] = x
-	}
+	k, r, x := string(q.Key), a.records[string(q.Key)], w.news[a]
 	all := x.asked[k]
 	if all == nil {
 		all = map[Name]bool{}
@@ -162,16 +147,9 @@ func (w *lab) hears(a *Acceptor, q *Request, base *Record) {
 	for i := range r.Votes {
 		all[r.Votes[i].Name] = true
 	}
-	g.n.mu.Lock()
-	defer g.n.mu.Unlock()
-	for ; x.read < g.n.next; x.read++ {
-		if i := &g.n.items[x.read%newsMost]; i.Kind != aborted {
-			x.told[string(i.Key)+i.Name.At.String()+string(i.Name.Txn[:])] = true
-		}
-	}
+	x.read = x.news.Told(x.read, func(k keys.Key, name Name) { x.told[string(k)+name.At.String()+string(name.Txn[:])] = true })
 	for name := range all {
-		_, known := g.n.known[g.n.hash(q.Key, name)]
-		lacks := slices.ContainsFunc(g.lacking[k], func(l lack) bool { return l.name == name })
+		known, lacks := x.news.Heard(w.desc(q.Key).ID, q.Key, name)
 		v := r.vote(name)
 		_, added := r.addition(name)
 		switch {
@@ -233,7 +211,7 @@ func (w *lab) serve(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.Bat
 			return nil, err
 		}
 		if q.Kind == Read && !q.Look.At.IsZero() {
-			l, err := a.lookBack(&labSource{w, a, d, r}, q.look(d.Generation), d.Span())
+			l, err := a.LookBack(&labSource{w, a, d, r}, q.look(d.Generation), d.Span())
 			if err != nil {
 				return nil, err
 			}
@@ -384,7 +362,7 @@ func (w *lab) tend(d *kv.RangeDescriptor, r kv.ReplicaID, a *Acceptor, now clock
 		a.keepFrom(now)
 		g.dropEras(a.from)
 		g.Forget(now.Add(-remembered))
-		idle := idle(g, now)
+		idle := g.idle(now)
 		if idle {
 			a.floor, a.from = a.floor.Forward(g.Floor), a.from.Forward(g.kept.lost)
 			g.kept.floor = a.floor
@@ -415,21 +393,21 @@ func (s *labSource) base(k keys.Key) *Record {
 	return s.w.baseAt(s.d, s.r, k)
 }
 
-func (s *labSource) record(k keys.Key) (*Record, error) {
+func (s *labSource) Record(k keys.Key) (*Record, error) {
 	if r := s.base(k); !r.Default() {
 		return r.Clone(), nil
 	}
 	return nil, nil
 }
 
-func (s *labSource) at(k keys.Key, t clock.Timestamp) (Value, bool, error) {
+func (s *labSource) At(k keys.Key, t clock.Timestamp) (Value, bool, error) {
 	v := s.base(k).Base
 	return v, v.At.LessEq(t), nil
 }
 
-func (s *labSource) first(k keys.Key) (*Record, error) { return s.w.base(k).Clone(), nil }
+func (s *labSource) First(k keys.Key) (*Record, error) { return s.w.base(k).Clone(), nil }
 
-func (s *labSource) seen(k keys.Key, t clock.Timestamp) (newest Value, err error) {
+func (s *labSource) Seen(k keys.Key, t clock.Timestamp) (newest Value, err error) {
 	all := append(slices.Clone(s.w.replaced[string(k)]), s.w.base(k).Base, s.base(k).Base)
 	for _, v := range all {
 		if v.At.LessEq(t) && newest.At.Less(v.At) {
@@ -439,7 +417,7 @@ func (s *labSource) seen(k keys.Key, t clock.Timestamp) (newest Value, err error
 	return newest, nil
 }
 
-func (s *labSource) apart(span keys.Span) (map[string]*Record, error) {
+func (s *labSource) Apart(span keys.Span) (map[string]*Record, error) {
 	out := map[string]*Record{}
 	for k, r := range s.w.bases {
 		if span.Contains(keys.Key(k)) && !r.Default() {
@@ -454,7 +432,7 @@ func (s *labSource) apart(span keys.Span) (map[string]*Record, error) {
 	return out, nil
 }
 
-func (s *labSource) scan(span keys.Span, q *Look) (rows []kv.KeyValue, resume *keys.Span, err error) {
+func (s *labSource) Scan(span keys.Span, q *Look) (rows []kv.KeyValue, resume *keys.Span, err error) {
 	var ks []keys.Key
 	for _, k := range s.w.based(s.d) {
 		if r := s.base(k); r.Base.Data != nil && span.Contains(k) && r.Base.At.LessEq(q.At) {
@@ -856,7 +834,7 @@ func (w *lab) changeAt(at int, split bool) {
 		if w.ends[r] == nil {
 			w.ends[r] = &Generations{}
 		}
-		w.ends[r].keepOf(d, 0, d.Generation, a)
+		w.ends[r].Keep(d, 0, d.Generation, a)
 	}
 	for _, e := range w.log(d).entries {
 		if v := w.base(e.Key); v.Base.At.Less(e.At) {
@@ -922,11 +900,10 @@ func (w *lab) changeAt(at int, split bool) {
 			}
 			w.replicas[placeOf(n)] = map[kv.ReplicaID]*Acceptor{}
 			for r := kv.ReplicaID(1); r <= kv.ReplicaID(w.voters); r++ {
-				a := labAcceptor(n, r)
-				a.floor, a.settled, a.from = floor, floor, floor
+				a := w.labAcceptor(n, r, floor)
 				if w.mistake != "nothing is kept" {
 					me, _ := n.Replica(kv.NodeID(r))
-					w.ends[r].resume(n, me, n.Generation, a)
+					w.ends[r].Resume(n, me, n.Generation, a)
 				}
 				if w.mistake == "retained states are lost" {
 					a.retained = nil

@@ -10,8 +10,6 @@ import (
 	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
-	"meridian/rangeserver"
-	"meridian/replica"
 )
 
 // Reads at a timestamp of an earlier generation: what an acceptor knew of the past when its generation ended stays at the node, and the acceptor that takes its place answers from there.
@@ -25,7 +23,7 @@ import (
 //	    asked for one: it needs a classic quorum, and the outcomes of the options that the generation has begun with.
 //	fastpaxos.FP97 (I3): Of a row that was replaced since, an acceptor answers with what it knew in the last generation in which it knew something of it, and with what the base has of that time. A quorum of such answers has the version of the
 //	    timestamp: the next one was made for it, and a quorum has accepted that in some generation, each of them in the state with that version (Record.judge), which it has kept since (era), or says that it has not. The answers are
-//	    of replicas that had a vote, without interruption, since the generation of the timestamp (Generations.resume), and of so many that they are a classic quorum of each generation since (Acceptor.need). Of a replica that has heard of nothing, the answer is as
+//	    of replicas that had a vote, without interruption, since the generation of the timestamp (Generations.Resume), and of so many that they are a classic quorum of each generation since (Acceptor.need). Of a replica that has heard of nothing, the answer is as
 //	    that of one that was not asked.
 
 // retained is what an acceptor knew of the past when its generation ended. Nobody changes it any more.
@@ -64,19 +62,12 @@ type generationEnd struct {
 // endFor bounds how long the end of a generation is kept for the next one. Chosen by us: longer than a change of a range takes.
 const endFor = time.Minute
 
-// keep keeps what an acceptor knows when its generation has ended. An acceptor that could not write for another reason is made anew.
-func (e *Generations) keep(g *rangeserver.Range, generation uint64, a *Acceptor) {
-	if now := g.Generation(); now.Number != generation || now.Stage == replica.Open {
-		return
-	}
-	e.keepOf(g.Desc(), g.Host().Clock.Monotonic(), generation, a)
-}
-
-func (e *Generations) keepOf(d *kv.RangeDescriptor, now time.Duration, generation uint64, a *Acceptor) {
+// Keep keeps what an acceptor knows when its generation has ended.
+func (e *Generations) Keep(d *kv.RangeDescriptor, now time.Duration, generation uint64, a *Acceptor) {
 	if d.Generation != generation || len(a.stored) > 0 {
 		return // what it had before the node was started was not looked at yet
 	}
-	e.expire(now)
+	e.Expire(now)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if x := e.of[d.ID]; x != nil && x.generation == generation {
@@ -89,8 +80,8 @@ func (e *Generations) keepOf(d *kv.RangeDescriptor, now time.Duration, generatio
 		last: retained{records: a.records, order: a.order, eras: a.eras}, earlier: a.retained, at: now, taken: map[kv.RangeID]bool{}}
 }
 
-// expire drops the ends that no generation came after here.
-func (e *Generations) expire(now time.Duration) {
+// Expire drops the ends that no generation came after here.
+func (e *Generations) Expire(now time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for id, x := range e.of {
@@ -100,39 +91,38 @@ func (e *Generations) expire(now time.Duration) {
 	}
 }
 
-// empty reports whether no generation has ended here lately.
-func (e *Generations) empty() bool {
+// Empty reports whether no generation has ended here lately.
+func (e *Generations) Empty() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.of) == 0
 }
 
-// forget is told that a replica is gone.
-func (e *Generations) forget(id kv.RangeID) {
+// Forget is told that a replica is gone.
+func (e *Generations) Forget(id kv.RangeID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.made, id)
 }
 
-// begin is resume for a replica. An acceptor that is made for a generation a second time has lost what the first one knew of the past.
-func (e *Generations) begin(g *rangeserver.Range, generation uint64, a *Acceptor) {
-	id := g.Desc().ID
+// Begin is Resume for a replica. An acceptor that is made for a generation a second time has lost what the first one knew of the past.
+func (e *Generations) Begin(d *kv.RangeDescriptor, self kv.ReplicaDescriptor, generation uint64, now func() clock.Timestamp, a *Acceptor) {
 	e.mu.Lock()
-	again := e.made[id] == generation
+	again := e.made[d.ID] == generation
 	if e.made == nil {
 		e.made = map[kv.RangeID]uint64{}
 	}
-	e.made[id] = generation
+	e.made[d.ID] = generation
 	e.mu.Unlock()
 	if again {
-		a.from = a.from.Forward(g.Clock().Now())
+		a.from = a.from.Forward(now())
 		return
 	}
-	e.resume(g.Desc(), g.Self(), generation, a)
+	e.Resume(d, self, generation, a)
 }
 
-// resume has the acceptor of a new generation go on with what the one of the generation before has known, of the same range, or of that which it was split from, if the replica has a vote in it, and its quorums are large enough (fastpaxos.FP97).
-func (e *Generations) resume(d *kv.RangeDescriptor, self kv.ReplicaDescriptor, generation uint64, a *Acceptor) {
+// Resume has the acceptor of a new generation go on with what the one of the generation before has known, of the same range, or of that which it was split from, if the replica has a vote in it, and its quorums are large enough (fastpaxos.FP97).
+func (e *Generations) Resume(d *kv.RangeDescriptor, self kv.ReplicaDescriptor, generation uint64, a *Acceptor) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	x := e.of[d.ID]
@@ -185,7 +175,7 @@ func (a *Acceptor) retainedStates() (n int64) {
 func (a *Acceptor) isSettled(t clock.Timestamp) bool { return t.LessEq(a.settled) }
 
 // settledPast is a row at such a timestamp (fastpaxos.FP97). r is the record, nil if there is none besides the row.
-func (a *Acceptor) settledPast(src source, k keys.Key, r *Record, q *Look) (out PastRow, newer clock.Timestamp, err error) {
+func (a *Acceptor) settledPast(src Source, k keys.Key, r *Record, q *Look) (out PastRow, newer clock.Timestamp, err error) {
 	// look has an answer of a state, if that goes back so far, or says that it does not know, though it should.
 	look := func(r *Record) (done bool) {
 		p, n := r.past(k, q, Ballot{})
@@ -204,7 +194,7 @@ func (a *Acceptor) settledPast(src source, k keys.Key, r *Record, q *Look) (out 
 	if r != nil && look(r) {
 		return out, newer, nil
 	}
-	first, err := src.first(k)
+	first, err := src.First(k)
 	if err != nil || first != nil && look(first) {
 		return out, newer, err
 	}
@@ -217,7 +207,7 @@ func (a *Acceptor) settledPast(src source, k keys.Key, r *Record, q *Look) (out 
 	if out.Old {
 		return out, newer, nil
 	}
-	v, err := src.seen(k, q.At)
+	v, err := src.Seen(k, q.At)
 	if err == nil && out.Record.Base.At.Less(v.At) {
 		out.Record.rebase(v, false)
 	}

@@ -128,7 +128,7 @@ type oneRow struct {
 	versions []Value
 }
 
-func (s *oneRow) record(keys.Key) (*Record, error) {
+func (s *oneRow) Record(keys.Key) (*Record, error) {
 	if s.begun == nil {
 		return nil, nil
 	}
@@ -137,11 +137,11 @@ func (s *oneRow) record(keys.Key) (*Record, error) {
 	return r, nil
 }
 
-func (s *oneRow) first(keys.Key) (*Record, error) { return s.begun, nil }
+func (s *oneRow) First(keys.Key) (*Record, error) { return s.begun, nil }
 
-func (s *oneRow) at(keys.Key, clock.Timestamp) (v Value, ok bool, err error) { return v, false, nil }
+func (s *oneRow) At(keys.Key, clock.Timestamp) (v Value, ok bool, err error) { return v, false, nil }
 
-func (s *oneRow) seen(_ keys.Key, t clock.Timestamp) (v Value, err error) {
+func (s *oneRow) Seen(_ keys.Key, t clock.Timestamp) (v Value, err error) {
 	for _, one := range s.versions {
 		if one.At.LessEq(t) {
 			v = one
@@ -150,15 +150,15 @@ func (s *oneRow) seen(_ keys.Key, t clock.Timestamp) (v Value, err error) {
 	return v, nil
 }
 
-func (s *oneRow) scan(span keys.Span, q *Look) (rows []kv.KeyValue, _ *keys.Span, err error) {
-	if v, _ := s.seen(nil, q.At); v.Data != nil && span.Contains(keys.Key("k")) {
+func (s *oneRow) Scan(span keys.Span, q *Look) (rows []kv.KeyValue, _ *keys.Span, err error) {
+	if v, _ := s.Seen(nil, q.At); v.Data != nil && span.Contains(keys.Key("k")) {
 		rows = append(rows, kv.KeyValue{Key: keys.Key("k"), Value: v.Data, Timestamp: v.At})
 	}
 	return rows, nil, nil
 }
 
-func (s *oneRow) apart(span keys.Span) (map[string]*Record, error) {
-	r, _ := s.record(nil)
+func (s *oneRow) Apart(span keys.Span) (map[string]*Record, error) {
+	r, _ := s.Record(nil)
 	if r == nil || !span.Contains(keys.Key("k")) {
 		return nil, nil
 	}
@@ -185,12 +185,12 @@ func TestRetained(t *testing.T) {
 		a.Durable(a.Effects().Ticket)
 		a.Effects()
 	}
-	read := func(a *Acceptor, src source, n int64, scan bool) string {
+	read := func(a *Acceptor, src Source, n int64, scan bool) string {
 		q := &Look{Keys: []keys.Key{k}, At: at(n), Limit: at(n + 1000), By: kv.TxnID{9, 9}}
 		if scan {
 			q.Keys, q.Span = nil, keys.Span{Start: keys.Key("a"), End: keys.Key("z")}
 		}
-		l, err := a.lookBack(src, q, keys.Span{Start: keys.Key("a"), End: keys.Key("z")})
+		l, err := a.LookBack(src, q, keys.Span{Start: keys.Key("a"), End: keys.Key("z")})
 		switch {
 		case err != nil:
 			t.Fatal(err)
@@ -243,10 +243,10 @@ func TestRetained(t *testing.T) {
 			a := NewAcceptor(QuorumsOf(3), plain{}, nil, 0)
 			a.Load(k, &Record{Base: value(10)})
 			c.acts(a)
-			ends.keepOf(voters(3, 4), 0, 4, a)
+			ends.Keep(voters(3, 4), 0, 4, a)
 			b := NewAcceptor(QuorumsOf(3), plain{}, nil, 0)
 			b.floor, b.settled, b.from = at(50), at(50), at(50)
-			ends.resume(voters(3, 5), me, 5, b)
+			ends.Resume(voters(3, 5), me, 5, b)
 			for n, want := range c.want {
 				if got := read(b, c.src, n, scan); got != want {
 					t.Errorf("%s: at %d, scan %v: %q, want %q", c.name, n, scan, got, want)
@@ -275,13 +275,13 @@ func TestRetained(t *testing.T) {
 		a.Load(k, &Record{Base: value(10)})
 		step(a, Propose, option(20, 10))
 		step(a, End, option(20, 10))
-		ends.keepOf(voters(3, 4), 0, 4, a)
+		ends.Keep(voters(3, 4), 0, 4, a)
 		for again, want := range []string{c.want, "too old"} { // the second acceptor of a generation has lost what the first one knew
 			b := NewAcceptor(QuorumsOf(c.voters), plain{}, nil, 0)
 			b.floor, b.settled, b.from = at(50), at(50), at(50)
 			self := me
 			self.Type = c.self
-			ends.resume(voters(c.voters, c.generation), self, c.generation, b)
+			ends.Resume(voters(c.voters, c.generation), self, c.generation, b)
 			if got := read(b, &oneRow{versions: []Value{value(10), value(20)}}, 15, false); got != want {
 				t.Errorf("%s, acceptor %d: %q, want %q", c.name, again, got, want)
 			}
@@ -314,7 +314,7 @@ func TestRetainedNeedsAQuorum(t *testing.T) {
 		w.lose(2, false)
 		w.mu.Lock()
 		for r, a := range w.acceptors(w.desc(keys.Key("k"))) {
-			l, err := a.lookBack(&labSource{w, a, w.desc(keys.Key("k")), r}, &Look{Keys: []keys.Key{keys.Key("k")}, At: tx.ReadTimestamp}, w.desc(keys.Key("k")).Span())
+			l, err := a.LookBack(&labSource{w, a, w.desc(keys.Key("k")), r}, &Look{Keys: []keys.Key{keys.Key("k")}, At: tx.ReadTimestamp}, w.desc(keys.Key("k")).Span())
 			if err != nil || len(l.Past) != 1 {
 				t.Fatalf("replica %d: %v, %v", r, l, err)
 			}

@@ -545,7 +545,7 @@ func TestEras(t *testing.T) {
 		return all[0].Reply
 	}
 	read := func(a *Acceptor, n int64) string {
-		l, err := a.lookBack(&labSource{w: newLab(1), a: a}, &Look{Keys: []keys.Key{k}, At: at(n), Limit: at(n + 1000), By: kv.TxnID{9, 9}}, keys.Span{Start: k, End: k.Next()})
+		l, err := a.LookBack(&labSource{w: newLab(1), a: a}, &Look{Keys: []keys.Key{k}, At: at(n), Limit: at(n + 1000), By: kv.TxnID{9, 9}}, keys.Span{Start: k, End: k.Next()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,9 +14,9 @@ import (
 
 // look reads rows of a range from its base, and from what the acceptor knows beyond it. They are committed, so that nothing has to be
 // durable before the answer leaves (fastpaxos.FP8).
-func (a *Acceptor) look(src engine.Reader, now clock.Timestamp, rows func() *mvcc.Reader, d *kv.RangeDescriptor, q *Look) (out Looked, err error) {
+func (a *Voter) look(src engine.Reader, now clock.Timestamp, rows func() *mvcc.Reader, d *kv.RangeDescriptor, q *Look) (out Looked, err error) {
 	add := func(k keys.Key, g *Record, always bool) error {
-		if by := g.kept; by != nil && by.caught != a.caught {
+		if a.Unsure(g) {
 			if err := a.renewed(rows(), k, g); err != nil {
 				return err
 			}
@@ -44,7 +44,7 @@ func (a *Acceptor) look(src engine.Reader, now clock.Timestamp, rows func() *mvc
 				out.Stale = append(out.Stale, StaleRow{k, old, true})
 			}
 		}
-		row, err := g.row(k, a.cols)
+		row, err := g.row(k, a.Columns())
 		if err == nil && (always || row.Value != nil) {
 			out.Rows = append(out.Rows, row)
 		}
@@ -52,7 +52,7 @@ func (a *Acceptor) look(src engine.Reader, now clock.Timestamp, rows func() *mvc
 	}
 	if q.Keys != nil {
 		for _, k := range q.Keys {
-			g := a.records[string(k)]
+			g := a.Record(k)
 			if g == nil {
 				if v, ok := a.looked[string(k)]; ok && !q.Open && (a.news == nil || a.news.lacks.Load() == 0) {
 					g = &Record{Base: v} // as it was for the read before, of the same transaction mostly
@@ -61,7 +61,7 @@ func (a *Acceptor) look(src engine.Reader, now clock.Timestamp, rows func() *mvc
 				} else {
 					a.saw(k, g)
 				}
-				g, _ = a.onBase(k, g)
+				g = a.Over(k, g)
 			}
 			if err := add(k, g, true); err != nil {
 				return out, err
@@ -131,10 +131,10 @@ func (a *Acceptor) look(src engine.Reader, now clock.Timestamp, rows func() *mvc
 }
 
 // catchUp has what is read from here on be as new as the base, if that has become as new as others have told (fastpaxos.FP86).
-func (a *Acceptor) catchUp(src engine.Reader, applied func(engine.Reader) (uint64, error)) error {
+func (a *Voter) catchUp(src engine.Reader, applied func(engine.Reader) (uint64, error)) error {
 	some, err := a.news.caughtUp(src, applied)
 	if some {
-		a.caught++
+		a.CaughtUp()
 		clear(a.looked)
 		a.gap.forget()
 	}
@@ -142,22 +142,16 @@ func (a *Acceptor) catchUp(src engine.Reader, applied func(engine.Reader) (uint6
 }
 
 // renewed has a record take over the base's version, if it lacks that.
-func (a *Acceptor) renewed(r *mvcc.Reader, k keys.Key, g *Record) error {
+func (a *Voter) renewed(r *mvcc.Reader, k keys.Key, g *Record) error {
 	at, v, err := r.Latest(k)
-	if err != nil {
-		return err
+	if err == nil {
+		a.Renew(k, g, Value{At: at, Data: v})
 	}
-	if g.kept.caught = a.caught; g.kept.base.Less(at) {
-		g.kept.base = at
-		g.noteHead()
-		g.learn(&Record{Base: Value{At: at, Data: v}})
-		a.persist(k, g, false)
-	}
-	return nil
+	return err
 }
 
 // apart are the records of a span that may differ from the row that the base has.
-func (a *Acceptor) apart(src engine.Reader, r *mvcc.Reader, span keys.Span) (out map[string]*Record, err error) {
+func (a *Voter) apart(src engine.Reader, r *mvcc.Reader, span keys.Span) (out map[string]*Record, err error) {
 	out = map[string]*Record{}
 	var sides []side
 	if !a.bare {
@@ -167,22 +161,13 @@ func (a *Acceptor) apart(src engine.Reader, r *mvcc.Reader, span keys.Span) (out
 	}
 	for i := range sides {
 		k := sides[i].key
-		if a.records[string(k)] != nil || a.stored[string(k)] != nil {
+		if a.Has(k) {
 			continue
 		}
 		if out[string(k)], err = onBase(r, k, &sides[i]); err != nil {
 			return nil, err
 		}
 	}
-	a.order.AscendRange(string(span.Start), string(span.End), func(k string) bool {
-		if out[k] = a.records[k]; out[k] != nil {
-			return true
-		}
-		var base *Record
-		if base, err = onBase(r, keys.Key(k), nil); err == nil { // the delta's parts take the place of what is next to the row
-			out[k], _ = a.onBase(keys.Key(k), base)
-		}
-		return err == nil
-	})
+	err = a.Overlay(span, func(k keys.Key) (*Record, error) { return onBase(r, k, nil) }, out)
 	return out, err
 }

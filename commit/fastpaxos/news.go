@@ -323,9 +323,9 @@ func (g *rangeNews) hear(k string, name Name) {
 	}
 }
 
-// stepped notes what a step has changed of a record: base is the version that it had before, votes are those that it had before a master's proposal, and had says that it had a vote about the option.
+// Stepped notes what a step has changed of a record: base is the version that it had before, votes are those that it had before a master's proposal, and had says that it had a vote about the option.
 // A replica that has rejected an option, or has not voted since the record has a master, has heard nothing of it: the master may decide otherwise, and this replica may not be told.
-func (g *rangeNews) stepped(kind Kind, q *Request, r *Record, base clock.Timestamp, votes []Vote, had bool) {
+func (g *rangeNews) Stepped(kind Kind, q *Request, r *Record, base clock.Timestamp, votes []Vote, had bool) {
 	switch kind {
 	case Propose:
 		if v := r.vote(q.Option.Name); v != nil && v.Verdict == Accepted {

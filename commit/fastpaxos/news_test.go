@@ -255,20 +255,24 @@ func TestNewsOfMasters(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newLabOf(3, 1)
 				h := sim.NewHost(context.Background(), sim.MachineOptions{Name: "a", Network: sim.NewNetwork(sim.NetworkOptions{})})
 				defer h.Group.Stop()
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				as := w.acceptors(w.descs[0])
+				d := &kv.RangeDescriptor{ID: 1, Start: keys.Key("a"), End: keys.Key("zz"), Generation: 3, Protocol: kv.FastPaxos}
+				for r := kv.ReplicaID(1); r <= 3; r++ {
+					d.Replicas = append(d.Replicas, kv.ReplicaDescriptor{Node: kv.NodeID(r), Replica: r, Type: kv.Voter})
+				}
+				as := map[kv.ReplicaID]*Voter{}
+				for r := kv.ReplicaID(1); r <= 3; r++ {
+					n := NewNews(NewsOptions{Host: h, Ask: func(ctx context.Context, to kv.NodeID, msg []byte) ([]byte, error) {
+						return as[kv.ReplicaID(to)].news.n.Serve(ctx, kv.NodeID(r), msg)
+					}})
+					a := NewVoter(QuorumsIn(d), plain{}, 0)
+					n.Attach(d, kv.NodeID(r), a.Acceptor)
+					a.Begin(Beginning{Generation: d.Generation, Marks: &Marks{}}, n.of(d.ID))
+					a.Load(k, &Record{})
+					as[r] = a
+				}
 				step := func(r kv.ReplicaID, q Request) {
-					if a := as[r]; a.news.n.o.Ask == nil {
-						a.news.n.o.Host = h
-						a.news.n.o.Ask = func(ctx context.Context, to kv.NodeID, msg []byte) ([]byte, error) {
-							return as[kv.ReplicaID(to)].news.n.Serve(ctx, kv.NodeID(r), msg)
-						}
-						a.Load(k, &Record{})
-					}
 					as[r].Step(clock.Timestamp{}, Message{Request: &q})
 					as[r].Effects()
 				}
@@ -323,9 +327,9 @@ func TestNewsOfTheBase(t *testing.T) {
 			n.running = true
 			d := &s.desc
 			d.Replicas = []kv.ReplicaDescriptor{{Node: 1, Replica: 1, Type: kv.Voter}, {Node: 2, Replica: 2, Type: kv.Voter}, {Node: 3, Replica: 3, Type: kv.Voter}}
-			a := NewAcceptor(QuorumsOf(3), plain{}, nil, 0)
-			n.join(d, 1, labTeller{a, d.ID})
-			a.news = n.of(d.ID)
+			a := NewVoter(QuorumsOf(3), plain{}, 0)
+			n.join(d, 1, attached{a.Acceptor, d.ID})
+			a.Begin(Beginning{Marks: &Marks{}}, n.of(d.ID))
 			a.begin(s.e, d.Span())
 			read := func() string {
 				rd := mvcc.NewReader(s.e)

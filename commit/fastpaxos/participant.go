@@ -10,35 +10,35 @@ import (
 	"meridian/kv"
 	"meridian/rangeserver"
 	"meridian/replica"
-	"meridian/storage/engine"
 	"meridian/storage/mvcc"
 )
 
 // acceptors are driven by package acceptor.
-func acceptors(o *ProtocolOptions, marks *Marks, ends *Generations) *acceptor.Protocol[*Acceptor, Request, Reply, Write] {
-	return &acceptor.Protocol[*Acceptor, Request, Reply, Write]{
+func acceptors(o *ProtocolOptions, marks *Marks, ends *Generations) *acceptor.Protocol[*Voter, Request, Reply, Write] {
+	return &acceptor.Protocol[*Voter, Request, Reply, Write]{
 		Name: "fastpaxos",
-		New: func(g *rangeserver.Range, generation uint64, delta []Write, last core.Ticket) *Acceptor {
-			a := NewAcceptor(QuorumsIn(g.Desc()), o.Columns, nil, last)
-			a.floor, a.generation = g.Generation().Floor, generation
-			a.reads = g.Reads
-			a.low, a.from, a.marks = g.StartedAt(), g.StartedAt().Forward(a.floor), marks
-			a.settled = a.floor
-			a.news = o.News.of(g.Desc().ID)
+		New: func(g *rangeserver.Range, generation uint64, delta []Write, last core.Ticket) *Voter {
+			a := NewVoter(QuorumsIn(g.Desc()), o.Columns, last)
+			a.Begin(Beginning{Generation: generation, Floor: g.Generation().Floor, StartedAt: g.StartedAt(), Reads: g.Reads, Marks: marks}, o.News.of(g.Desc().ID))
 			a.Restore(delta)
 			a.begin(g.Engine(), g.Desc().Span())
-			ends.begin(g, generation, a)
+			ends.Begin(g.Desc(), g.Self(), generation, g.Clock().Now, a.Acceptor)
 			return a
 		},
-		Ended: ends.keep,
-		Load: func(a *Acceptor, src *acceptor.Base, k keys.Key) error {
+		Ended: func(g *rangeserver.Range, generation uint64, a *Voter) {
+			if now := g.Generation(); now.Number != generation || now.Stage == replica.Open {
+				return // an acceptor that could not write for another reason is made anew
+			}
+			ends.Keep(g.Desc(), g.Host().Clock.Monotonic(), generation, a.Acceptor)
+		},
+		Load: func(a *Voter, src *acceptor.Base, k keys.Key) error {
 			r, err := a.base(src, src.Rows, k)
 			if err == nil {
-				a.load(k, r)
+				a.Take(k, r)
 			}
 			return err
 		},
-		Read: func(g *rangeserver.Range, generation uint64, src *acceptor.Base, a *Acceptor, q *Request) (*Reply, error) {
+		Read: func(g *rangeserver.Range, generation uint64, src *acceptor.Base, a *Voter, q *Request) (*Reply, error) {
 			d := g.Desc()
 			if me, ok := d.Replica(g.Self().Node); !ok || !me.Type.Votes() || !me.Full() {
 				// Nobody tells it outcomes. Requests to the nearest replica go on to another one.
@@ -85,11 +85,11 @@ func acceptors(o *ProtocolOptions, marks *Marks, ends *Generations) *acceptor.Pr
 		Stored: restoreDelta,
 		Pieces: func(w *Write, send func([]byte) error) error { return w.pieces(send) },
 		Last:   func(w *Write) clock.Timestamp { return w.Record.last() },
-		Size:   (*Acceptor).holds,
-		Tend: func(g *rangeserver.Range, a *Acceptor) error {
-			a.leads, a.overdue = g.Leads(), nil
-			ends.expire(g.Host().Clock.Monotonic())
-			if a.crowded {
+		Size:   (*Voter).holds,
+		Tend: func(g *rangeserver.Range, a *Voter) error {
+			a.Lead(g.Leads())
+			ends.Expire(g.Host().Clock.Monotonic())
+			if a.Crowded() {
 				g.Holds(a.holds())
 			}
 			err := a.Tend(g.Engine(), g.Clock().Now())
@@ -97,17 +97,17 @@ func acceptors(o *ProtocolOptions, marks *Marks, ends *Generations) *acceptor.Pr
 				o.News.join(g.Desc(), g.Self().Node, nil)
 				err = a.catchUp(g.Engine(), g.AppliedIn)
 			}
-			o.mend(a.overdue)
-			g.Lags(len(a.lagging))
+			o.mend(a.Overdue())
+			g.Lags(a.Lagging())
 			return err
 		},
-		Final: func(a *Acceptor, max int) (out []replica.Row) {
+		Final: func(a *Voter, max int) (out []replica.Row) {
 			for _, v := range a.Final(max) {
 				out = append(out, replica.Row{Key: v.Key, Value: v.Data, Timestamp: v.At})
 			}
 			return out
 		},
-		Absorbed: func(a *Acceptor, rows []replica.Row) {
+		Absorbed: func(a *Voter, rows []replica.Row) {
 			for i := range rows {
 				a.Absorbed(rows[i].Key, rows[i].Timestamp)
 			}
@@ -117,13 +117,13 @@ func acceptors(o *ProtocolOptions, marks *Marks, ends *Generations) *acceptor.Pr
 
 // lookBack is a read at a timestamp. The clock is moved past that before anything is promised, so that the floor of the next generation is above it, and what a later process
 // of this node begins with (fastpaxos.FP60).
-func lookBack(g *rangeserver.Range, generation uint64, a *Acceptor, d *kv.RangeDescriptor, q *Look) (*Reply, error) {
+func lookBack(g *rangeserver.Range, generation uint64, a *Voter, d *kv.RangeDescriptor, q *Look) (*Reply, error) {
 	if err := g.Clock().Update(q.At); err != nil {
 		return nil, err
 	}
 	r := mvcc.NewReader(g.Engine())
 	defer r.Close()
-	l, err := a.lookBack(&replicated{a: a, src: g.Engine(), r: r}, q, d.Span())
+	l, err := a.LookBack(&replicated{a: a, src: g.Engine(), r: r}, q, d.Span())
 	if a.news != nil {
 		l.Heard = a.news.n.heardOf(g.StartedAt())
 	}
@@ -137,27 +137,27 @@ func lookBack(g *rangeserver.Range, generation uint64, a *Acceptor, d *kv.RangeD
 const crowdedSize = 1 << 40
 
 // holds is about how many bytes the delta has, or so many that the range is folded.
-func (a *Acceptor) holds() int64 {
-	if a.crowded {
+func (a *Voter) holds() int64 {
+	if a.Crowded() {
 		return crowdedSize
 	}
-	return a.size
+	return a.Size()
 }
 
 // tellAge says how old an answer may be (fastpaxos.FP85).
-func (a *Acceptor) tellAge(g *rangeserver.Range, src *acceptor.Base, q *Look, l *Looked) error {
+func (a *Voter) tellAge(g *rangeserver.Range, src *acceptor.Base, q *Look, l *Looked) error {
 	if a.news == nil || q.Open {
 		return nil
 	}
 	now := g.Host().Clock.Monotonic()
 	l.Age = a.news.age(now)
 	lacking, err := a.news.lackingIn(q, now, func(k keys.Key) (*Record, error) {
-		if r := a.records[string(k)]; r != nil {
+		if r := a.Record(k); r != nil {
 			return r, nil
 		}
 		r, err := a.fromBase(src.Reader, src.Rows, k)
 		if err == nil {
-			r, _ = a.onBase(k, r)
+			r = a.Over(k, r)
 		}
 		return r, err
 	})
@@ -168,9 +168,9 @@ func (a *Acceptor) tellAge(g *rangeserver.Range, src *acceptor.Base, q *Look, l 
 // tell implements teller.
 func (p participant) tell() (items []newsItem, applied uint64, err error) {
 	told := false
-	err = p.With(p.g.Generation().Number, func(a *Acceptor) (err error) {
+	err = p.With(p.g.Generation().Number, func(a *Voter) (err error) {
 		if applied, err = p.g.AppliedIn(p.g.Engine()); err == nil {
-			items, told = a.tell(p.g.Desc().ID), true
+			items, told = tell(a.Acceptor, p.g.Desc().ID), true
 		}
 		return err
 	})
@@ -183,32 +183,25 @@ func (p participant) tell() (items []newsItem, applied uint64, err error) {
 var errSealed = errors.New("fastpaxos: the range is sealed")
 
 // tell gives what has been accepted or executed here and is not in the base. The order is that of keys.
-func (a *Acceptor) tell(id kv.RangeID) (items []newsItem) {
-	a.order.Ascend(func(k string) bool {
-		r, base := a.records[k], clock.Timestamp{}
-		if r != nil {
-			base = r.kept.base
-		} else if r = a.stored[k]; r == nil {
-			return true
-		}
+func tell(a *Acceptor, id kv.RangeID) (items []newsItem) {
+	a.Each(func(k keys.Key, r *Record, base clock.Timestamp) {
 		for i := range r.Votes {
 			if v := &r.Votes[i]; v.Verdict == Accepted {
-				items = append(items, newsItem{id, accepted, keys.Key(k), v.Name})
+				items = append(items, newsItem{id, accepted, k, v.Name})
 			}
 		}
 		for i := range r.Added {
-			items = append(items, newsItem{id, carriedOut, keys.Key(k), r.Added[i].Name})
+			items = append(items, newsItem{id, carriedOut, k, r.Added[i].Name})
 		}
 		if base.Less(r.Base.At) {
-			items = append(items, newsItem{id, carriedOut, keys.Key(k), Name{At: r.Base.At}})
+			items = append(items, newsItem{id, carriedOut, k, Name{At: r.Base.At}})
 		}
-		return true
 	})
 	return items
 }
 
 type participant struct {
-	*acceptor.Participant[*Acceptor, Request, Reply, Write]
+	*acceptor.Participant[*Voter, Request, Reply, Write]
 	g    *rangeserver.Range
 	news *News
 	ends *Generations
@@ -223,90 +216,17 @@ func (p participant) Opened(d *kv.RangeDescriptor) {
 
 // begin makes the acceptor of a generation, if another one's has ended here: the next one is to have it, though nobody asks for anything in this one.
 func (p participant) begin(generation uint64) {
-	if !p.ends.empty() {
-		_ = p.With(generation, func(*Acceptor) error { return nil })
+	if !p.ends.Empty() {
+		_ = p.With(generation, func(*Voter) error { return nil })
 	}
 }
 
 // Close implements rangeserver.Participant.
 func (p participant) Close(err error) {
 	p.news.leave(p.g.Desc().ID, p)
-	p.ends.forget(p.g.Desc().ID)
+	p.ends.Forget(p.g.Desc().ID)
 	p.Participant.Close(err)
 }
 
 // Receive gets nothing: replicas of this protocol do not talk to each other.
 func (participant) Receive(kv.ReplicaDescriptor, []byte) {}
-
-// bareLook bounds the search for protocol keys when a generation begins.
-const bareLook = 64
-
-// bare reports whether there is nothing next to any row of a span, as far as is easily found. Within a generation nothing comes there.
-func bare(src engine.Reader, span keys.Span) bool {
-	local := keys.RangeLocalSpan(span.Start, span.End)
-	it, err := src.NewIter(engine.IterOptions{Lower: local.Start, Upper: local.End})
-	if err != nil {
-		return false
-	}
-	defer it.Close()
-	for n, ok := 0, it.First(); ok; n, ok = n+1, it.Next() {
-		k, _ := it.Key()
-		if _, name, err := keys.DecodeProtocolKey(k); err == nil && string(name) == sideName || n == bareLook {
-			return false
-		}
-	}
-	return it.Error() == nil
-}
-
-// maybeSide reports whether something may be next to a row: whatever Tend has found there since the generation began, and all where it has not been yet.
-func (a *Acceptor) maybeSide(k keys.Key) bool {
-	if a.bare || a.sides == nil {
-		return !a.bare
-	}
-	if _, ok := a.sides[nameOf(k)]; ok || a.left.Start == nil {
-		return ok
-	}
-	return a.left.Start.Compare(sideKey(k)) <= 0
-}
-
-// base is Base for an acceptor.
-func (a *Acceptor) base(src engine.Reader, rows func() *mvcc.Reader, k keys.Key) (*Record, error) {
-	if v, ok := a.looked[string(k)]; ok {
-		delete(a.looked, string(k))
-		return &Record{Base: v}, nil
-	}
-	return a.fromBase(src, rows, k)
-}
-
-// fromBase reads a record that is not loaded from the base, unless it is known that nothing is there.
-func (a *Acceptor) fromBase(src engine.Reader, rows func() *mvcc.Reader, k keys.Key) (*Record, error) {
-	if a.gap.has(k) {
-		return &Record{}, nil
-	}
-	var s *side
-	if a.maybeSide(k) {
-		var err error
-		if s, err = readSide(src, k); err != nil {
-			return nil, err
-		}
-	}
-	r, err := onBase(rows(), k, s)
-	if err == nil && s == nil && r.Base.At.IsZero() {
-		err = a.gap.find(src, k)
-	}
-	return r, err
-}
-
-// lookedMost bounds the rows that an acceptor remembers because they were read.
-const lookedMost = 256
-
-// saw remembers a row of the base that was just read here, which is probably about to be written. A version that comes into the base meanwhile is one that the acceptor has not
-// voted for: to it, it is one that it has missed.
-func (a *Acceptor) saw(k keys.Key, r *Record) {
-	if len(a.looked) >= lookedMost {
-		clear(a.looked)
-	}
-	if a.stored[string(k)] == nil && !a.maybeSide(k) {
-		a.looked[string(k)] = r.Base
-	}
-}

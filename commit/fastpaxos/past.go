@@ -7,8 +7,6 @@ import (
 	"meridian/clock"
 	"meridian/keys"
 	"meridian/kv"
-	"meridian/storage/engine"
-	"meridian/storage/mvcc"
 )
 
 // Reads at a timestamp: an acceptor's part. fastpaxos.FP60 to fastpaxos.FP62 say why they are right.
@@ -35,24 +33,24 @@ func (a *Acceptor) keepFrom(now clock.Timestamp) {
 	a.dropRetained()
 }
 
-// source is what an acceptor reads the past of records from that it does not know.
-type source interface {
-	// record is a record that is not just a row; nil: it is.
-	record(k keys.Key) (*Record, error)
-	// at is the newest version of a row up to a timestamp; false: that can't be told any more.
-	at(k keys.Key, t clock.Timestamp) (Value, bool, error)
-	// scan has the rows of a span with values at q.At, in the order that q asks for, and what is left of the span if there are more than q wants.
-	scan(span keys.Span, q *Look) (rows []kv.KeyValue, resume *keys.Span, err error)
-	// apart are the records of a span that may differ from the rows.
-	apart(span keys.Span) (map[string]*Record, error)
-	// first is the state of a record with which the generation has begun, if that is more than a row, nil otherwise.
-	first(k keys.Key) (*Record, error)
-	// seen is the newest version of a row that the base has up to a timestamp. Versions between those of the base may be missing, and a deletion is as no version.
-	seen(k keys.Key, t clock.Timestamp) (Value, error)
+// Source is what an acceptor reads the past of records from that it does not know.
+type Source interface {
+	// Record is a record that is not just a row; nil: it is.
+	Record(k keys.Key) (*Record, error)
+	// At is the newest version of a row up to a timestamp; false: that can't be told any more.
+	At(k keys.Key, t clock.Timestamp) (Value, bool, error)
+	// Scan has the rows of a span with values at q.At, in the order that q asks for, and what is left of the span if there are more than q wants.
+	Scan(span keys.Span, q *Look) (rows []kv.KeyValue, resume *keys.Span, err error)
+	// Apart are the records of a span that may differ from the rows.
+	Apart(span keys.Span) (map[string]*Record, error)
+	// First is the state of a record with which the generation has begun, if that is more than a row, nil otherwise.
+	First(k keys.Key) (*Record, error)
+	// Seen is the newest version of a row that the base has up to a timestamp. Versions between those of the base may be missing, and a deletion is as no version.
+	Seen(k keys.Key, t clock.Timestamp) (Value, error)
 }
 
-// lookBack reads rows at a timestamp, and promises to accept nothing at or below it in what it has read (fastpaxos.FP60). The range has the span within.
-func (a *Acceptor) lookBack(src source, q *Look, within keys.Span) (out Looked, err error) {
+// LookBack reads rows at a timestamp, and promises to accept nothing at or below it in what it has read (fastpaxos.FP60). The range has the span within.
+func (a *Acceptor) LookBack(src Source, q *Look, within keys.Span) (out Looked, err error) {
 	if q.At.Less(a.from) {
 		// Versions between those that the base has may have been dropped.
 		return Looked{Old: true, Since: a.from}, nil
@@ -85,7 +83,7 @@ func (a *Acceptor) lookBack(src source, q *Look, within keys.Span) (out Looked, 
 		for _, k := range q.Keys {
 			r := a.records[string(k)]
 			if r == nil {
-				if r, err = src.record(k); err != nil {
+				if r, err = src.Record(k); err != nil {
 					return out, err
 				}
 			}
@@ -95,7 +93,7 @@ func (a *Acceptor) lookBack(src source, q *Look, within keys.Span) (out Looked, 
 				}
 				continue
 			}
-			v, ok, err := src.at(k, q.At)
+			v, ok, err := src.At(k, q.At)
 			if err != nil {
 				return out, err
 			}
@@ -114,7 +112,7 @@ func (a *Acceptor) lookBack(src source, q *Look, within keys.Span) (out Looked, 
 		}
 		out.Resume = &rest
 	}
-	known, err := src.apart(all)
+	known, err := src.Apart(all)
 	if err != nil {
 		return out, err
 	}
@@ -126,7 +124,7 @@ func (a *Acceptor) lookBack(src source, q *Look, within keys.Span) (out Looked, 
 			}
 		})
 	}
-	rows, resume, err := src.scan(all, q)
+	rows, resume, err := src.Scan(all, q)
 	if err != nil {
 		return out, err
 	}
@@ -183,83 +181,4 @@ func (a *Acceptor) lookBack(src source, q *Look, within keys.Span) (out Looked, 
 	}
 	promised(part)
 	return out, nil
-}
-
-// replicated is the source of a replica.
-type replicated struct {
-	a   *Acceptor
-	src engine.Reader
-	r   *mvcc.Reader
-}
-
-func (s *replicated) record(k keys.Key) (*Record, error) {
-	var beside *side
-	if s.a.maybeSide(k) {
-		var err error
-		if beside, err = readSide(s.src, k); err != nil {
-			return nil, err
-		}
-	}
-	if beside == nil && s.a.stored[string(k)] == nil {
-		return nil, nil
-	}
-	base, err := onBase(s.r, k, beside)
-	if err != nil {
-		return nil, err
-	}
-	r, _ := s.a.onBase(k, base)
-	return r, nil
-}
-
-func (s *replicated) at(k keys.Key, t clock.Timestamp) (v Value, ok bool, err error) {
-	n, _, err := s.r.Newest(k)
-	if err != nil || n == nil {
-		return v, err == nil, err
-	}
-	if n.Timestamp.LessEq(t) {
-		return Value{At: n.Timestamp, Data: n.Value}, true, nil
-	}
-	rows, _, err := s.scan(keys.Span{Start: k, End: k.Next()}, &Look{At: t})
-	if err != nil || len(rows) == 0 {
-		return v, false, err // it was deleted by then, or not there yet
-	}
-	return Value{At: rows[0].Timestamp, Data: rows[0].Value}, true, nil
-}
-
-func (s *replicated) scan(span keys.Span, q *Look) ([]kv.KeyValue, *keys.Span, error) {
-	res, err := s.r.Scan(span.Start, span.End, &mvcc.ScanOptions{Reverse: q.Reverse, MaxKeys: q.Max, TargetBytes: q.Bytes,
-		ReadOptions: mvcc.ReadOptions{Timestamp: q.At, NoLocks: true}})
-	return res.Rows, res.Resume, err
-}
-
-func (s *replicated) first(k keys.Key) (*Record, error) {
-	if !s.a.maybeSide(k) {
-		return nil, nil
-	}
-	beside, err := readSide(s.src, k)
-	if err != nil || beside == nil {
-		return nil, err
-	}
-	if !beside.Base.At.IsZero() {
-		v, err := s.seen(k, beside.Base.At)
-		if err != nil {
-			return nil, err
-		}
-		if v.At == beside.Base.At {
-			beside.Base = v
-		}
-	}
-	return &beside.Record, nil
-}
-
-func (s *replicated) seen(k keys.Key, t clock.Timestamp) (v Value, err error) {
-	rows, _, err := s.scan(keys.Span{Start: k, End: k.Next()}, &Look{At: t})
-	if err != nil || len(rows) == 0 {
-		return v, err
-	}
-	return Value{At: rows[0].Timestamp, Data: rows[0].Value}, nil
-}
-
-func (s *replicated) apart(span keys.Span) (map[string]*Record, error) {
-	return s.a.apart(s.src, s.r, span)
 }

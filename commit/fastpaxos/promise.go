@@ -1,15 +1,13 @@
 package fastpaxos
 
 import (
-	"slices"
-
 	"meridian/keys"
 	"meridian/storage/engine"
 	"meridian/storage/mvcc"
 )
 
 // besides reads it. The index is read last, so that all that the acceptor knows of the base is in the log up to there.
-func (a *Acceptor) besides(src engine.Reader, span keys.Span, applied func(engine.Reader) (uint64, error)) (*beside, error) {
+func (a *Voter) besides(src engine.Reader, span keys.Span, applied func(engine.Reader) (uint64, error)) (*beside, error) {
 	out := &beside{}
 	if !a.bare {
 		local := keys.RangeLocalSpan(span.Start, span.End)
@@ -49,38 +47,4 @@ func lookBase(src engine.Reader, ks []keys.Key, applied func(engine.Reader) (uin
 		out.Rows = append(out.Rows, Row{Key: k, Value: v, Seen: Seen{Base: at}, Last: at})
 	}
 	return out, nil
-}
-
-// reign promises a term (fastpaxos.FP90), and says what its master has to know.
-func (a *Acceptor) reign(q *Request) *Reigned {
-	if q.Renew {
-		a.crowded = true
-		return nil
-	}
-	if q.Ballot.Less(a.term) || q.beside == nil {
-		return nil
-	}
-	names := slices.Clone(q.beside.apart)
-	for k, r := range a.records {
-		if r.apart(a.floor) {
-			names = append(names, nameOf(k))
-		}
-	}
-	for k := range a.stored {
-		names = append(names, nameOf(k))
-	}
-	slices.Sort(names)
-	if names = slices.Compact(names); len(names) > apartMost {
-		a.crowded = true
-		return &Reigned{Many: true}
-	}
-	if a.term.Less(q.Ballot) {
-		a.before, a.term = a.term, q.Ballot
-		if a.fx.Ticket == 0 {
-			a.last++
-			a.fx.Ticket = a.last
-		}
-		a.fx.Persist = append(a.fx.Persist, Write{Record: &Record{Promised: a.term, Accepted: a.before}})
-	}
-	return &Reigned{Apart: names, Applied: q.beside.applied, Floor: a.floor, Mark: a.low.Forward(a.marks.latest()), Earlier: !a.before.Default()}
 }
