@@ -1,6 +1,8 @@
 package fastpaxos
 
 import (
+	"iter"
+	"maps"
 	"slices"
 
 	"github.com/google/btree"
@@ -112,6 +114,15 @@ func (a *Acceptor) Columns() Columns { return a.cols }
 
 // Record is a record that was loaded, nil if it was not.
 func (a *Acceptor) Record(k keys.Key) *Record { return a.records[string(k)] }
+
+// Records are those that are loaded, in no order.
+func (a *Acceptor) Records() iter.Seq2[string, *Record] { return maps.All(a.records) }
+
+// Terms are the latest ballot that was promised for all records, and the one before.
+func (a *Acceptor) Terms() (term, before Ballot) { return a.term, a.before }
+
+// Floor is at or above all that was read, written or rejected in earlier generations, and what was forgotten in this one.
+func (a *Acceptor) Floor() clock.Timestamp { return a.floor }
 
 // Has reports whether the acceptor, or its delta, has something of a record.
 func (a *Acceptor) Has(k keys.Key) bool {

@@ -21,6 +21,8 @@ const (
 	doubtfulWithin = 250 * time.Millisecond
 	// concludeWithin bounds the wait of a reader whom a quorum has answered for the outcomes of what it has accepted: other ranges may be out of reach.
 	concludeWithin = 10 * roundTime
+	// fatesMost bounds the outcomes that are remembered for others.
+	fatesMost = 1 << 18
 	// fateAfter is how old an option is before its gateway is asked whether it is at work still.
 	fateAfter = 300 * time.Millisecond
 )
@@ -213,7 +215,7 @@ func (c *Client) worksOn(n Name) (done func()) {
 
 // decided remembers the outcome of a transaction of this gateway for as long as replicas may not have heard. The caller has locked mu.
 func (f *fates) decided(n Name, committed bool, now time.Duration) {
-	if now-f.swapped > 2*stale || len(f.now) > knownMost {
+	if now-f.swapped > 2*stale || len(f.now) > fatesMost {
 		f.now, f.before, f.swapped = map[Name]bool{}, f.now, now
 	}
 	f.now[n] = committed

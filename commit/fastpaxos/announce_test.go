@@ -6,8 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"meridian/clock"
-	"meridian/core"
 	"meridian/keys"
 	"meridian/kv"
 )
@@ -26,7 +24,7 @@ func (w *lab) everywhere(k, value string) (have, closed int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, a := range w.acceptors(w.desc(keys.Key(k))) {
-		r := a.records[k]
+		r := a.Record(keys.Key(k))
 		if r == nil {
 			continue
 		}
@@ -149,10 +147,10 @@ func TestForgottenByOthers(t *testing.T) {
 				if have, closed := w.everywhere("b", " x"); have != 5 || closed != 0 {
 					t.Fatalf("%d replicas have the row, %d need not remember\n%s", have, closed, w.show("b"))
 				}
-				if n := len(w.late("b", overdueElsewhere)); n != 0 {
+				if n := len(w.late("b", 14*time.Second)); n != 0 {
 					t.Errorf("%d replicas find too early that an outcome is remembered", n)
 				}
-				found := w.late("b", 2*unforgotten)
+				found := w.late("b", 4*time.Minute)
 				if len(found) != 5 || !found[0].Ended || len(found[0].Option.Keys) != 2 {
 					t.Fatalf("found %v", found)
 				}
@@ -163,7 +161,7 @@ func TestForgottenByOthers(t *testing.T) {
 						t.Errorf("%s: %d replicas have it, %d need not remember\n%s", k, have, closed, w.show(k))
 					}
 				}
-				if n := len(w.late("b", 2*unforgotten)); n != 0 {
+				if n := len(w.late("b", 4*time.Minute)); n != 0 {
 					t.Errorf("%d replicas find it again", n)
 				}
 				stop(h)
@@ -177,7 +175,7 @@ func (w *lab) vote(k string) Option {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, a := range w.acceptors(w.desc(keys.Key(k))) {
-		if r := a.records[k]; r != nil && len(r.Votes) > 0 {
+		if r := a.Record(keys.Key(k)); r != nil && len(r.Votes) > 0 {
 			return r.Votes[0].Option
 		}
 	}
@@ -189,7 +187,7 @@ func (w *lab) late(k string, then time.Duration) (out []Overdue) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, a := range w.acceptors(w.desc(keys.Key(k))) {
-		if r := a.records[k]; r != nil {
+		if r := a.Record(keys.Key(k)); r != nil {
 			a.Lead(true)
 			a.late(k, r, wall(time.Now().Add(then).UnixNano()))
 			out = append(out, a.Overdue()...)
@@ -197,85 +195,4 @@ func (w *lab) late(k string, then time.Duration) (out []Overdue) {
 		}
 	}
 	return out
-}
-
-// TestShow: an outcome that was shown is executed, and promises nothing; the end that follows is durable before it is answered, if it has to be (fastpaxos.FP72).
-func TestShow(t *testing.T) {
-	k := keys.Key("k")
-	for _, several := range []bool{false, true} {
-		a := NewAcceptor(QuorumsOf(3), plain{}, nil, 0)
-		a.Load(k, &Record{Base: Value{At: wall(1), Data: []byte("5")}})
-		step := func(q *Request) Effects {
-			a.Step(clock.Timestamp{}, core.Call[Request, Reply]{Request: q})
-			return a.Effects()
-		}
-		o := Option{Name: Name{Txn: kv.TxnID{1}, At: wall(2)}, Update: Update{Seen: Seen{Base: wall(1)}, Deltas: []Delta{{Amount: 1, Min: 0, Max: 100}}}, Keys: []keys.Key{k}}
-		if several {
-			o.Keys = append(o.Keys, keys.Key("z"))
-		}
-		fx := step(&Request{Kind: Propose, Key: k, Option: o})
-		if fx.Ticket == 0 || len(fx.After) != 1 || fx.After[0].Reply.Verdict != Accepted {
-			t.Fatalf("proposed: %+v", fx)
-		}
-		a.Durable(fx.Ticket)
-		a.Effects()
-		if fx = step(&Request{Kind: Show, Key: k, Option: o, Committed: true}); fx.Ticket != 0 || len(fx.Send) != 1 || len(fx.Persist) != 0 {
-			t.Errorf("shown: %+v", fx)
-		}
-		if row, err := a.records["k"].row(k, plain{}); err != nil || string(row.Value) != "6" {
-			t.Errorf("shown: %q, %v", row.Value, err)
-		}
-		if fx = step(&Request{Kind: Show, Key: k, Option: o, Committed: true}); len(fx.Persist) != 0 {
-			t.Errorf("shown again: %+v", fx)
-		}
-		if fx = step(&Request{Kind: End, Key: k, Option: o, Committed: true}); (fx.Ticket != 0) != several || len(fx.After) == 1 != several || several && len(fx.Persist) != 1 {
-			t.Errorf("several records %v, ended: %+v", several, fx)
-		}
-		if fx.Ticket != 0 {
-			a.Durable(fx.Ticket)
-			a.Effects()
-		}
-		if fx = step(&Request{Kind: End, Key: k, Option: o, Committed: true}); fx.Ticket != 0 || len(fx.Send) != 1 {
-			t.Errorf("ended again: %+v", fx)
-		}
-		if step(&Request{Kind: Forget, Key: k, Option: Option{Name: o.Name}}); a.records["k"].Outcome(o.Name) != Accepted || a.records["k"].Recent[0].Keys != nil {
-			t.Errorf("forgotten: %s", show(a.records["k"]))
-		}
-		if step(&Request{Kind: Forget, Key: k, Option: Option{Name: Name{Txn: kv.TxnID{9}, At: wall(9)}}}); a.records["k"].Outcome(Name{Txn: kv.TxnID{9}, At: wall(9)}) != Undecided {
-			t.Error("an outcome was made up")
-		}
-	}
-}
-
-// TestTogether: several requests of one message, about one record too, are one batch of the delta, which has what they come to.
-func TestTogether(t *testing.T) {
-	k := keys.Key("k")
-	a := NewAcceptor(QuorumsOf(3), plain{}, nil, 0)
-	a.Load(k, &Record{Base: Value{At: wall(1), Data: []byte("5")}})
-	option := func(i byte, seen clock.Timestamp) Option {
-		return Option{Name: Name{Txn: kv.TxnID{i}, At: wall(int64(i))}, Update: Update{Seen: Seen{Base: seen}, Value: []byte{'0' + i}}, Keys: []keys.Key{k, keys.Key("z")}}
-	}
-	x, y := option(2, wall(1)), option(3, wall(2))
-	for i, q := range []*Request{{Kind: Propose, Key: k, Option: x}, {Kind: End, Key: k, Option: x, Committed: true}, {Kind: Propose, Key: k, Option: y}, {Kind: Query, Key: k}} {
-		a.Step(clock.Timestamp{}, core.Call[Request, Reply]{ID: uint64(i), Request: q})
-	}
-	fx := a.Effects()
-	if fx.Ticket == 0 || len(fx.Send) != 0 || len(fx.After) != 4 {
-		t.Errorf("%d replies leave before it is durable, %d after", len(fx.Send), len(fx.After))
-	}
-	delta := deltaMap{}
-	b := deltaBatch{}
-	for i := range fx.Persist {
-		fx.Persist[i].store(&b)
-	}
-	for _, op := range b.ops {
-		op(delta)
-	}
-	w := &deltaWorld{t: t}
-	again := w.restored(delta)
-	again.floor = clock.Timestamp{}
-	again.Load(k, &Record{Base: Value{At: wall(1), Data: []byte("5")}})
-	if got, want := show(again.records["k"]), show(a.records["k"]); got != want {
-		t.Errorf("after a restart: %s, want %s", got, want)
-	}
 }

@@ -75,6 +75,9 @@ type kept struct {
 	total *int64
 }
 
+// Unwritten reports whether the record has changes that are written with the next one.
+func (r *Record) Unwritten() bool { return len(r.kept.changes) > 0 }
+
 func (r *Record) note(p partKind, n Name, grows int) {
 	if r.kept == nil {
 		return

@@ -10,6 +10,7 @@ import (
 
 	"meridian/clock"
 	"meridian/core"
+	"meridian/encoding"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/replica"
@@ -37,7 +38,7 @@ func TestDelta(t *testing.T) {
 		all := reports{string(w.keys[1][len(rowKey("")):]): with(&Record{Base: Value{At: wall(1), Data: []byte("500")}}, votes(Accepted, x))}
 		s.fold(all, all)
 		w.known = append(w.known, x)
-		w.a = w.restored(nil)
+		w.a = w.restored(nil, wall(2))
 		for range 150 {
 			w.step()
 			if t.Failed() {
@@ -121,8 +122,21 @@ func (w *deltaWorld) option(i int, seen Seen) Option {
 	return o
 }
 
+// termsOf are the terms that an acceptor has promised, the latest first.
+func termsOf(a *Voter) [2]Ballot {
+	term, before := a.Terms()
+	return [2]Ballot{term, before}
+}
+
+func loaded(a *Voter) (n int) {
+	for range a.Records() {
+		n++
+	}
+	return n
+}
+
 // restored is an acceptor that begins with a delta.
-func (w *deltaWorld) restored(delta deltaMap) *Voter {
+func (w *deltaWorld) restored(delta deltaMap, floor clock.Timestamp) *Voter {
 	stored, err := restoreDelta(func(yield func(name, value []byte) bool) {
 		// As an iterator of the engine's, whose next entry takes the place of the one before.
 		var name, value []byte
@@ -139,7 +153,7 @@ func (w *deltaWorld) restored(delta deltaMap) *Voter {
 		w.t.Fatal(err)
 	}
 	a := NewVoter(QuorumsOf(3), plain{}, 0)
-	a.floor = wall(2)
+	a.Begin(Beginning{Floor: floor, Marks: &Marks{}}, nil)
 	a.Restore(stored)
 	return a
 }
@@ -152,14 +166,14 @@ func (w *deltaWorld) load(a *Voter, k keys.Key) *Record {
 		}
 		a.Load(k, base)
 	}
-	return a.records[string(k)]
+	return a.Record(k)
 }
 
 // effects carries out what the acceptor wants; q is the request that it has stepped, if it has.
 func (w *deltaWorld) effects(q *Request) {
 	fx := w.a.Effects()
 	if len(fx.Persist) > 0 {
-		b := deltaBatch{ticket: fx.Ticket, states: map[string]*Record{}, term: [2]Ballot{w.a.term, w.a.before}}
+		b := deltaBatch{ticket: fx.Ticket, states: map[string]*Record{}, term: termsOf(w.a)}
 		for i := range fx.Persist {
 			fx.Persist[i].store(&b)
 			switch {
@@ -170,9 +184,9 @@ func (w *deltaWorld) effects(q *Request) {
 				w.c.terms++
 			}
 		}
-		for k, r := range w.a.records {
+		for k, r := range w.a.Records() {
 			// An outcome that was found in the base when the record was loaded is written with the record's next change, before anybody can have been promised anything by it.
-			if !slices.ContainsFunc(r.kept.changes, func(c change) bool { return c.part == partEnded }) {
+			if !r.Unwritten() {
 				b.states[k] = r.Clone()
 			}
 		}
@@ -236,7 +250,7 @@ func (w *deltaWorld) step() {
 		w.ask(q)
 	case 8:
 		r := w.load(w.a, k)
-		b := Ballot{Round: max(r.Promised.Round, w.a.term.Round) + 1, Master: 1}
+		b := Ballot{Round: max(r.Promised.Round, termsOf(w.a)[0].Round) + 1, Master: 1}
 		switch w.dice.IntN(8) {
 		case 0, 1:
 		case 2:
@@ -264,11 +278,11 @@ func (w *deltaWorld) step() {
 		if w.dice.IntN(3) == 0 {
 			w.clock += int64(time.Minute)
 		}
-		n := len(w.a.records)
+		n := loaded(w.a)
 		if err := w.a.Tend(w.s.e, at); err != nil {
 			w.t.Fatal(err)
 		}
-		w.c.dropped += max(0, n-len(w.a.records))
+		w.c.dropped += max(0, n-loaded(w.a))
 		w.effects(nil)
 	case 10:
 		rows := w.a.Final(1 << 20)
@@ -317,13 +331,13 @@ func (w *deltaWorld) crash() {
 			op(w.disk)
 		}
 	}
-	now := w.restored(w.disk)
+	now := w.restored(w.disk, wall(2))
 	if cut < len(w.written) {
 		w.c.lost++
 	}
 	if cut > 0 {
-		if was := w.written[cut-1].term; now.term != was[0] || now.before != was[1] {
-			w.t.Errorf("seed %d: the term is %v after %v, and was %v", w.seed, now.term, now.before, was)
+		if was, is := w.written[cut-1].term, termsOf(now); is != was {
+			w.t.Errorf("seed %d: the term is %v after %v, and was %v", w.seed, is[0], is[1], was)
 		}
 		for k, was := range w.written[cut-1].states {
 			r := w.load(now, keys.Key(k))
@@ -342,9 +356,9 @@ func (w *deltaWorld) crash() {
 		r := w.load(now, p.key)
 		v := r.vote(p.name)
 		switch {
-		case r.Promised.later(now.term).Less(p.promised):
-			w.t.Errorf("seed %d: %s has promised %v, and now %v", w.seed, p.key, p.promised, r.Promised.later(now.term))
-		case p.promised == now.term && !now.term.Default():
+		case r.Promised.later(termsOf(now)[0]).Less(p.promised):
+			w.t.Errorf("seed %d: %s has promised %v, and now %v", w.seed, p.key, p.promised, r.Promised.later(termsOf(now)[0]))
+		case p.promised == termsOf(now)[0] && !p.promised.Default():
 			w.c.termsKept++
 		case p.verdict == Undecided || r.Accepted != p.ballot || r.Outcome(p.name) != Undecided || p.name.At.LessEq(r.Base.At):
 		case v == nil || v.Verdict != p.verdict:
@@ -395,7 +409,7 @@ func TestSideIsReplaced(t *testing.T) {
 	all := reports{"a": with(old(), votes(Accepted, x))}
 	s.fold(all, all)
 	w := &deltaWorld{t: t, s: s, keys: []keys.Key{rowKey("a")}, c: &deltaCount{}}
-	w.a = w.restored(nil)
+	w.a = w.restored(nil, wall(2))
 	w.load(w.a, x.Keys[0])
 	w.ask(&Request{Kind: End, Key: x.Keys[0], Option: x})
 	for range 3 {
@@ -410,7 +424,7 @@ func TestSideIsReplaced(t *testing.T) {
 			op(disk)
 		}
 	}
-	r := w.load(w.restored(disk), x.Keys[0])
+	r := w.load(w.restored(disk, wall(2)), x.Keys[0])
 	if got := show(r); got != "{0 0 false}{0 0 false}0|1=v" || r.Outcome(x.Name) != Past {
 		t.Errorf("%s; %s", got, r.Outcome(x.Name))
 	}
@@ -423,7 +437,7 @@ func TestTend(t *testing.T) {
 		s.row(k, "3", 1)
 	}
 	w := &deltaWorld{t: t, s: s, c: &deltaCount{}}
-	w.a = w.restored(nil)
+	w.a = w.restored(nil, wall(2))
 	ask := func(kind Kind, k string, o Option, committed bool) {
 		w.load(w.a, rowKey(k))
 		if o.Keys = nil; k == "d" {
@@ -448,7 +462,7 @@ func TestTend(t *testing.T) {
 		w.effects(nil)
 		got := ""
 		for _, k := range []string{"a", "b", "c", "d"} {
-			if r := w.a.records[string(rowKey(k))]; r != nil {
+			if r := w.a.Record(rowKey(k)); r != nil {
 				got += fmt.Sprintf("%s:%d,%d,%d,%d ", k, now-r.Base.At.Wall, len(r.Votes), len(r.Added), len(r.Recent))
 			}
 		}
@@ -499,12 +513,12 @@ func TestTendInherited(t *testing.T) {
 	}
 	s.fold(all, all)
 	w := &deltaWorld{t: t, s: s, c: &deltaCount{}}
-	w.a = w.restored(nil)
+	w.a = w.restored(nil, wall(2))
 	w.a.begin(s.e, s.desc.Span())
 	var got []string
 	for range 3 {
 		w.a.Lead(false)
-		if err := w.a.Tend(s.e, wall(now+int64(overdueElsewhere)+int64(time.Minute))); err != nil {
+		if err := w.a.Tend(s.e, wall(now+int64(14*time.Second)+int64(time.Minute))); err != nil {
 			t.Fatal(err)
 		}
 		w.effects(nil)
@@ -520,7 +534,7 @@ func TestTendInherited(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("found %v, want %v", got, want)
 	}
-	if n := len(w.a.records); n > 8 {
+	if n := loaded(w.a); n > 8 {
 		t.Errorf("%d records are kept", n)
 	}
 	for _, k := range []string{"a", "c"} {
@@ -537,7 +551,7 @@ func TestVersionWithOutcome(t *testing.T) {
 		s := newStore(t)
 		s.desc.Start, s.desc.End = rowKey("a"), rowKey("z")
 		w := &deltaWorld{t: t, s: s, c: &deltaCount{}}
-		w.a = w.restored(nil)
+		w.a = w.restored(nil, wall(2))
 		k := rowKey("k")
 		disk := deltaMap{}
 		ask := func(q *Request) {
@@ -554,20 +568,20 @@ func TestVersionWithOutcome(t *testing.T) {
 				op(disk)
 			}
 			if w.a.Durable(fx.Ticket); restarts {
-				w.a = w.restored(disk)
+				w.a = w.restored(disk, wall(2))
 			}
-			if r := w.load(w.restored(disk), k); string(r.Base.Data) != "new" && q.Kind != Propose {
+			if r := w.load(w.restored(disk, wall(2)), k); string(r.Base.Data) != "new" && q.Kind != Propose {
 				t.Fatalf("restarts %v: after %s the row is %q", restarts, q.Kind, r.Base.Data)
 			}
 		}
 		o := Option{Name: Name{Txn: kv.TxnID{1}, At: wall(now)}, Update: Update{Value: []byte("new")}, Keys: []keys.Key{k, rowKey("x")}}
 		ask(&Request{Kind: Propose, Option: o})
 		ask(&Request{Kind: End, Option: o, Committed: true})
-		if _, ok := disk[string(appendPart(nil, partHead, Name{}, k))]; ok {
+		if _, ok := disk[string(append(encoding.AppendBytes(nil, k, encoding.Ascending), 'h'))]; ok {
 			t.Error("the version is in the head too")
 		}
 		// Others were rejected meanwhile, so that the record has many outcomes when it hears that the first need not be remembered.
-		for i := range byte(outcomesFew + 1) {
+		for i := range byte(5) {
 			x := Option{Name: Name{Txn: kv.TxnID{2 + i}, At: wall(now + int64(i) + 1)}, Update: Update{Value: []byte("other")}, Keys: []keys.Key{k}}
 			ask(&Request{Kind: End, Option: x})
 		}
@@ -592,7 +606,7 @@ func TestWritesOfATransaction(t *testing.T) {
 	s.desc.Start, s.desc.End = rowKey("a"), rowKey("z")
 	s.row("n", "500", 1)
 	w := &deltaWorld{t: t, s: s, c: &deltaCount{}}
-	w.a = w.restored(nil)
+	w.a = w.restored(nil, wall(2))
 	wrote := func(do func()) int {
 		do()
 		fx, b := w.a.Effects(), deltaBatch{}

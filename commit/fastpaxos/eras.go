@@ -50,6 +50,9 @@ func (by *kept) loseEras(n int) {
 	by.eras = slices.Delete(by.eras, 0, n)
 }
 
+// Lose says that states of a record that is not an acceptor's yet, which ended up to a version, are not known.
+func (r *Record) Lose(upTo clock.Timestamp) { r.kept = &kept{lost: upTo} }
+
 // dropEras forgets states that ended up to a timestamp.
 func (r *Record) dropEras(upTo clock.Timestamp) {
 	n := 0

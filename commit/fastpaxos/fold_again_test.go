@@ -117,7 +117,7 @@ func (w *folded) work() {
 		if k.Equal(w.keys[0]) || k.Equal(w.keys[1]) {
 			o.Update = Update{Deltas: []Delta{{Amount: -1 - w.dice.Int64N(3), Min: 0, Max: 1 << 40}}}
 		}
-		o.Seen = w.acceptors[w.dice.IntN(w.q.Replicas)].records[string(k)].Seen()
+		o.Seen = w.acceptors[w.dice.IntN(w.q.Replicas)].Record(k).Seen()
 		w.order = append(w.order, o)
 		count := map[Verdict]int{}
 		n := w.q.Replicas
@@ -172,7 +172,7 @@ func (w *folded) judge() (carried int) {
 	replaced := map[string]*Option{}
 	for _, o := range w.order {
 		n := o.Name
-		r := w.acceptors[0].records[string(o.Keys[0])]
+		r := w.acceptors[0].Record(o.Keys[0])
 		v := r.Outcome(n)
 		if vote := r.vote(n); vote != nil {
 			v = vote.Verdict
@@ -194,7 +194,7 @@ func (w *folded) judge() (carried int) {
 		}
 	}
 	for _, k := range w.keys[:2] {
-		r := w.acceptors[0].records[string(k)]
+		r := w.acceptors[0].Record(k)
 		left, _ := (plain{}).Column(r.Base.Data, 0)
 		for i := range r.Added {
 			left += r.Added[i].Deltas[0].Amount

@@ -135,7 +135,7 @@ type labNews struct {
 // hears finds an option that an acceptor takes for heard of, though the record has neither it nor its outcome, and the row does not count as one that lacks it; and one that it has accepted, or executed, and does not tell
 // others of. base is what the generation has begun with.
 func (w *lab) hears(a *Acceptor, q *Request, base *Record) {
-	k, r, x := string(q.Key), a.records[string(q.Key)], w.news[a]
+	k, r, x := string(q.Key), a.Record(q.Key), w.news[a]
 	all := x.asked[k]
 	if all == nil {
 		all = map[Name]bool{}
@@ -266,7 +266,7 @@ func (w *lab) serve(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.Bat
 			}
 		}
 		if w.mistake == "everything is accepted" && q.Kind == Propose {
-			g := a.records[string(q.Key)]
+			g := a.Record(q.Key)
 			q.Option.Seen = g.Seen()
 		}
 		a.Step(clock.Timestamp{}, core.Call[Request, Reply]{Request: &q})
@@ -343,7 +343,7 @@ func (w *lab) absorb(at int, now clock.Timestamp) {
 		}
 	}
 	for _, a := range all {
-		if a.crowded {
+		if a.Crowded() {
 			w.renewed++
 			w.changeAt(at%len(w.descs), false)
 			return
@@ -351,32 +351,28 @@ func (w *lab) absorb(at int, now clock.Timestamp) {
 	}
 }
 
-// tend is Acceptor.Tend on a base in memory.
+// tend has an acceptor tend its records on a base in memory.
 func (w *lab) tend(d *kv.RangeDescriptor, r kv.ReplicaID, a *Acceptor, now clock.Timestamp) {
-	for k, g := range a.records {
-		if v := w.baseAt(d, r, keys.Key(k)).Base; g.kept.base.Less(v.At) {
-			g.kept.base = v.At
-			g.noteHead()
-			g.learn(&Record{Base: v})
-		}
-		a.keepFrom(now)
-		g.dropEras(a.from)
-		g.Forget(now.Add(-remembered))
-		idle := g.idle(now)
-		if idle {
-			a.floor, a.from = a.floor.Forward(g.Floor), a.from.Forward(g.kept.lost)
-			g.kept.floor = a.floor
-		}
-		a.persist(keys.Key(k), g, false)
-		if idle {
-			delete(a.records, k)
-			delete(a.fresh, k)
-			a.order.Delete(k)
-			w.dropped++
-		}
+	n := recordsOf(a)
+	if err := a.Tend(&labSource{w, a, d, r}, now); err != nil {
+		panic(err)
 	}
+	w.dropped += n - recordsOf(a)
 	a.Effects()
 }
+
+func recordsOf(a *Acceptor) (n int) {
+	for range a.Records() {
+		n++
+	}
+	return n
+}
+
+// Load implements View.
+func (s *labSource) Load(k keys.Key) (*Record, error) { return s.base(k).Clone(), nil }
+
+// Latest implements View.
+func (s *labSource) Latest(k keys.Key) (Value, error) { return s.base(k).Base, nil }
 
 // labSource has one version of each row.
 type labSource struct {
@@ -424,7 +420,7 @@ func (s *labSource) Apart(span keys.Span) (map[string]*Record, error) {
 			out[k] = s.base(keys.Key(k)).Clone()
 		}
 	}
-	for k, r := range s.a.records {
+	for k, r := range s.a.Records() {
 		if span.Contains(keys.Key(k)) {
 			out[k] = r
 		}
@@ -481,14 +477,14 @@ func (w *lab) look(d *kv.RangeDescriptor, at kv.ReplicaID, a *Acceptor, q *Look)
 	ks := q.Keys
 	if ks == nil {
 		span := q.Span
-		for k, r := range a.records {
+		for k, r := range a.Records() {
 			if (r.Base.Data != nil || q.Open) && span.Contains(keys.Key(k)) {
 				ks = append(ks, keys.Key(k))
 			}
 		}
 		for _, k := range w.based(d) {
 			b := w.baseAt(d, at, k)
-			if (b.Base.Data != nil || q.Open && !b.Default()) && span.Contains(k) && a.records[string(k)] == nil {
+			if (b.Base.Data != nil || q.Open && !b.Default()) && span.Contains(k) && a.Record(k) == nil {
 				ks = append(ks, k)
 			}
 		}
@@ -509,7 +505,7 @@ func (w *lab) look(d *kv.RangeDescriptor, at kv.ReplicaID, a *Acceptor, q *Look)
 			row.Key = k
 			out.Stale = append(out.Stale, row)
 		}
-		r := a.records[string(k)]
+		r := a.Record(k)
 		if r == nil {
 			r = w.baseAt(d, at, k)
 		}
@@ -809,7 +805,7 @@ func (w *lab) show(k string) string {
 	defer w.mu.Unlock()
 	out := ""
 	for r := kv.ReplicaID(1); r <= kv.ReplicaID(w.voters); r++ {
-		if g := w.acceptors(w.desc(keys.Key(k)))[r].records[k]; g != nil {
+		if g := w.acceptors(w.desc(keys.Key(k)))[r].Record(keys.Key(k)); g != nil {
 			out += fmt.Sprintf("  r%d %s\n", r, show(g))
 		}
 	}
@@ -834,6 +830,9 @@ func (w *lab) changeAt(at int, split bool) {
 		if w.ends[r] == nil {
 			w.ends[r] = &Generations{}
 		}
+		if w.mistake == "retained states are lost" {
+			a = NewAcceptor(QuorumsIn(d), plain{}, nil, 0)
+		}
 		w.ends[r].Keep(d, 0, d.Generation, a)
 	}
 	for _, e := range w.log(d).entries {
@@ -849,7 +848,7 @@ func (w *lab) changeAt(at int, split bool) {
 	}
 	known := map[string]bool{}
 	for _, a := range quorum {
-		for k := range a.records {
+		for k := range a.Records() {
 			known[k] = true
 		}
 	}
@@ -858,14 +857,14 @@ func (w *lab) changeAt(at int, split bool) {
 	for k := range known {
 		var reports []*Record
 		for _, a := range quorum {
-			r := a.records[k]
+			r := a.Record(keys.Key(k))
 			if r == nil {
 				r = w.bases[k]
 			}
 			if r == nil {
 				r = &Record{}
 			}
-			if floor = floor.Forward(r.last()); r.kept != nil {
+			if floor = floor.Forward(r.last()); a.Record(keys.Key(k)) != nil {
 				r = r.Clone()
 				r.learn(&Record{Base: w.base(keys.Key(k)).Base})
 			}
@@ -905,9 +904,6 @@ func (w *lab) changeAt(at int, split bool) {
 					me, _ := n.Replica(kv.NodeID(r))
 					w.ends[r].Resume(n, me, n.Generation, a)
 				}
-				if w.mistake == "retained states are lost" {
-					a.retained = nil
-				}
 				w.acceptors(n)[r] = a
 			}
 		}
@@ -922,7 +918,7 @@ func (w *lab) leave(at int) {
 	sealed := w.acceptors(d)
 	reports := map[string][]*Record{}
 	for r := kv.ReplicaID(1); r <= kv.ReplicaID(QuorumsIn(d).Classic); r++ {
-		for k, g := range sealed[r].records {
+		for k, g := range sealed[r].Records() {
 			reports[k] = append(reports[k], g)
 		}
 	}

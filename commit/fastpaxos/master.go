@@ -577,3 +577,17 @@ func (r *Record) catchUp() {
 		}
 	}
 }
+
+// finished reports whether a transaction has committed, all of whose options are decided. One whose record knows the outcome says it for all: others may be forgotten.
+func finished(learned []Learned) (committed bool) {
+	committed = len(learned) > 0
+	for i := range learned {
+		committed = committed && learned[i].Verdict == Accepted
+	}
+	for i := range learned {
+		if learned[i].Ended {
+			committed = learned[i].Verdict == Accepted
+		}
+	}
+	return committed
+}

@@ -297,16 +297,16 @@ func TestNewsOfMasters(t *testing.T) {
 				time.Sleep(lackOld + time.Millisecond)
 				ask()
 				now := h.Clock.Monotonic()
-				rows, err := as[3].news.lackingIn(&Look{Keys: []keys.Key{k}}, now, func(keys.Key) (*Record, error) { return as[3].records[string(k)], nil })
+				rows, err := as[3].news.lackingIn(&Look{Keys: []keys.Key{k}}, now, func(keys.Key) (*Record, error) { return as[3].Record(k), nil })
 				l := Looked{Age: as[3].news.age(now), Stale: rows}
-				if v := as[3].records[string(k)].vote(o.Name); v != nil { // as look does
+				if v := as[3].Record(k).vote(o.Name); v != nil { // as look does
 					l.Stale = append(l.Stale, StaleRow{Key: k, For: time.Hour, Vote: true})
 				}
 				if err != nil || l.Age > lackOld || len(l.stale(StalenessMost)) == 0 {
-					t.Errorf("it tells %+v, %v, and has %s", l, err, show(as[3].records[string(k)]))
+					t.Errorf("it tells %+v, %v, and has %s", l, err, show(as[3].Record(k)))
 				}
 				step(3, Request{Kind: End, Key: k, Option: o, Committed: true})
-				if rows, err = as[3].news.lackingIn(&Look{Keys: []keys.Key{k}}, now, func(keys.Key) (*Record, error) { return as[3].records[string(k)], nil }); err != nil || len(rows) > 0 {
+				if rows, err = as[3].news.lackingIn(&Look{Keys: []keys.Key{k}}, now, func(keys.Key) (*Record, error) { return as[3].Record(k), nil }); err != nil || len(rows) > 0 {
 					t.Errorf("once it has heard the outcome it lacks %v, %v", rows, err)
 				}
 			})

@@ -255,20 +255,6 @@ func (c *Client) finish(ctx context.Context, o *Option, known map[string]Verdict
 	return committed, nil
 }
 
-// finished reports whether a transaction has committed, all of whose options are decided. One whose record knows the outcome says it for all: others may be forgotten.
-func finished(learned []Learned) (committed bool) {
-	committed = len(learned) > 0
-	for i := range learned {
-		committed = committed && learned[i].Verdict == Accepted
-	}
-	for i := range learned {
-		if learned[i].Ended {
-			committed = learned[i].Verdict == Accepted
-		}
-	}
-	return committed
-}
-
 // ruleWithin is how long a master has to decide an option before the range's leaseholder is asked whether it is sealed: two rounds between the farthest regions. Chosen by us.
 const ruleWithin = 600 * time.Millisecond
 

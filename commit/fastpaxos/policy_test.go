@@ -211,7 +211,7 @@ func TestPolicies(t *testing.T) {
 				time.Sleep(time.Second)
 				w.mu.Lock()
 				for r, a := range w.acceptors(w.descs[0]) {
-					if rec := a.records["k"]; len(rec.Added) > 0 || string(rec.Base.Data) != "46" {
+					if rec := a.Record(keys.Key("k")); len(rec.Added) > 0 || string(rec.Base.Data) != "46" {
 						t.Errorf("replica %d has %s", r, show(rec))
 					}
 				}
@@ -230,7 +230,7 @@ func TestPolicies(t *testing.T) {
 		time.Sleep(time.Second)
 		o := Option{Name: Name{kv.TxnID{9}, g.client.stamp(clock.Timestamp{})}, Update: Update{Value: []byte("y")}, Keys: []keys.Key{keys.Key("k")}}
 		w.mu.Lock()
-		missed := w.acceptors(w.descs[0])[4].records["k"]
+		missed := w.acceptors(w.descs[0])[4].Record(keys.Key("k"))
 		missed.Votes = append(missed.Votes, Vote{Option: o, Verdict: Accepted, Fixed: true})
 		w.mu.Unlock()
 		g.client.mu.Lock()
@@ -295,7 +295,7 @@ func TestPolicies(t *testing.T) {
 		if h.hasMaster("k") {
 			t.Error("a record that nobody has written has a master")
 		}
-		for range hotOptions {
+		for range 6 {
 			h.writes(t, "k")
 		}
 		h.client.takeOver(keys.Key("k"), Ballot{}) // as if there had been a collision
@@ -328,7 +328,7 @@ func TestPolicies(t *testing.T) {
 	// Gateways of one region count together, and ask each other.
 	policed(t, "learned, of a region", Policy{Ballots: LearnedBallots}, 0, func(t *testing.T, w *lab) {
 		near, h := []*gateway{w.gateway(56, 1), w.gateway(56, 6)}, w.gateway(56, 2)
-		for range hotOptions {
+		for range 6 {
 			h.writes(t, "k")
 		}
 		h.client.takeOver(keys.Key("k"), Ballot{}) // as if there had been a collision

@@ -112,7 +112,7 @@ func onBase(src *mvcc.Reader, k keys.Key, s *side) (*Record, error) {
 		r = r.Clone()
 		r.learn(&Record{Base: base}) // the base may have gone on (fastpaxos.FP42)
 		if s.Base.At.Less(base.At) && len(s.Added)+len(s.Votes) > 0 {
-			r.kept = &kept{lost: base.At} // states between are not known here
+			r.Lose(base.At) // states between are not known here
 		}
 	}
 	if r.Base.At == base.At || s == nil {
