@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"meridian/commit/fastpaxos"
+	fastpaxos "meridian/commit/fastpaxos/core"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/route"

@@ -9,7 +9,7 @@ import (
 	"meridian/admission"
 	"meridian/clock/truetime"
 	"meridian/cluster"
-	"meridian/commit/fastpaxos"
+	"meridian/commit/fastpaxos/replica"
 	"meridian/commit/leader"
 	"meridian/kv"
 	"meridian/placement"
@@ -209,7 +209,7 @@ func flag(b bool) float64 {
 }
 
 // news emits how old the rows are that replicas of ranges without leaseholders read.
-func (e *emitter) news(n *fastpaxos.News) {
+func (e *emitter) news(n *replica.News) {
 	if n == nil {
 		return
 	}

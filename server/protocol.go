@@ -6,7 +6,8 @@ import (
 
 	"meridian/clock"
 	"meridian/commit"
-	"meridian/commit/fastpaxos"
+	fastpaxos "meridian/commit/fastpaxos/core"
+	"meridian/commit/fastpaxos/replica"
 	"meridian/host"
 	"meridian/keys"
 	"meridian/kv"
@@ -36,7 +37,7 @@ type Protocol struct {
 	Ranges  rangeserver.Protocol
 	Gateway txn.Protocol
 	// News, if not nil, is what tells how old the rows are that the node's replicas read.
-	News *fastpaxos.News
+	News *replica.News
 }
 
 // Registry has the protocols other than the leader's, each with the function that makes a node's instance.
@@ -47,7 +48,7 @@ type protocols struct {
 	ranges    rangeserver.Registry
 	gateways  map[kv.Protocol]txn.Protocol
 	finishers commit.Finishers
-	news      *fastpaxos.News // nil: there is none
+	news      *replica.News // nil: there is none
 }
 
 func (n *Node) makeProtocols() {

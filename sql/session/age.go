@@ -3,7 +3,7 @@ package session
 import (
 	"time"
 
-	"meridian/commit/fastpaxos"
+	fastpaxos "meridian/commit/fastpaxos/core"
 	"meridian/sql/session/parameter"
 )
 
