@@ -355,6 +355,10 @@ func (w *lab) absorb(at int, now clock.Timestamp) {
 
 // tend has an acceptor tend its records on a base in memory.
 func (w *lab) tend(d *kv.RangeDescriptor, r kv.ReplicaID, a *core.Acceptor, now clock.Timestamp) {
+	for k, g := range a.Records() { // at once, and not after a while
+		a.Renew(keys.Key(k), g, w.baseAt(d, r, keys.Key(k)).Base)
+		g.Forget(now.Add(-core.Remembered))
+	}
 	n := recordsOf(a)
 	if err := a.Tend(&labSource{w, a, d, r}, now); err != nil {
 		panic(err)
