@@ -843,6 +843,7 @@ func (w *lab) changeAt(at int, split bool) {
 	}
 	for _, e := range w.log(d).entries {
 		if v := w.base(e.Key); v.Base.At.Less(e.At) {
+			w.replaced[string(e.Key)] = append(w.replaced[string(e.Key)], v.Base) // a base has all of its versions
 			v = v.Clone()
 			v.Learn(&core.Record{Base: e.Value})
 			w.bases[string(e.Key)] = v
