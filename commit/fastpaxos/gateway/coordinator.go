@@ -1,0 +1,720 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"meridian/clock"
+	"meridian/commit"
+	"meridian/commit/fastpaxos/core"
+	"meridian/commit/transaction"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/txn"
+)
+
+// coordinator is a gateway's half of a transaction in ranges of this protocol. It reads what is committed, as far as the nearest replica knows, and
+// remembers in which state of each row: its options replace exactly those (fastpaxos.FP24).
+type coordinator struct {
+	c *Client
+	// seen has the rows as they were first read.
+	seen map[string]core.Row
+	// checked are rows as they were last read for the sake of a constraint, fresh are those that were read freshly (guard.go).
+	checked, fresh map[string]core.Row
+	// unconfirmed are rows that the running statement has read at the nearest replica, and decides by (current.go).
+	unconfirmed map[string]unconfirmed
+	// floor is a timestamp at or below which a range has not accepted the transaction's options, whatever they were.
+	floor clock.Timestamp
+	// since is when the attempt began, zero for the first one.
+	since clock.Timestamp
+	// sent are the options of the last Write, which the next one's take the place of.
+	sent map[string]core.Option
+	// turns are the transaction's at hot rows, if it has any. rival is the gateway whose transaction was faster.
+	turns []*turn
+	rival kv.NodeID
+	// at is the timestamp that the transaction's reads are of, zero if they are of the present; spans are what was read.
+	at    clock.Timestamp
+	spans []keys.Span
+	front frontier
+	// drawn is a timestamp that this gateway has drawn for the transaction's reads, such that its options may have it too (fastpaxos.FP89); zero: it has not.
+	drawn clock.Timestamp
+}
+
+// Begin implements txn.Protocol.
+func (c *Client) Begin() txn.Coordinator { return &coordinator{c: c, seen: map[string]core.Row{}} }
+
+var (
+	_ txn.Coordinator = (*coordinator)(nil)
+)
+
+// readable refuses what reads can't give.
+func readable(t *kv.Txn, lock kv.LockStrength, wait kv.WaitPolicy, hold bool) error {
+	if lock != kv.NoLock && (hold || wait != kv.Block) {
+		return &txn.UnsupportedError{Protocol: kv.FastPaxos, What: "row locks"}
+	}
+	return nil
+}
+
+// Get implements txn.Coordinator.
+func (x *coordinator) Get(ctx context.Context, t *kv.Txn, ks []keys.Key, o txn.ReadOptions) ([][]byte, error) {
+	if err := readable(t, o.Lock, o.Wait, o.Hold); err != nil {
+		return nil, err
+	}
+	var rows []core.Row
+	var err error
+	switch {
+	case ofSnapshot(t):
+		if o.Lock != kv.NoLock || x.rival != 0 {
+			if err := x.await(ctx, func(k keys.Key) bool { return slices.ContainsFunc(ks, k.Equal) }); err != nil {
+				return nil, err
+			}
+		}
+		defer x.works()()
+		rows, err = x.rows(ctx, t, ks, o.Repeats, o.Alone)
+		if o.Check && err == nil {
+			x.guarded(rows)
+		}
+	case o.Fresh || o.MaxAge < 0 && !o.Check:
+		rows, err = x.getFresh(ctx, t, ks)
+	case o.Check:
+		rows, err = x.check(ctx, t, ks)
+	default:
+		if o.Lock != kv.NoLock || x.rival != 0 {
+			if err := x.await(ctx, func(k keys.Key) bool { return slices.ContainsFunc(ks, k.Equal) }); err != nil {
+				return nil, err
+			}
+		}
+		defer x.works()()
+		rows, err = x.c.readWithin(ctx, ks, x.within(o.MaxAge))
+	}
+	if err != nil {
+		return nil, err
+	}
+	values := make([][]byte, len(ks))
+	for i := range rows {
+		if !ofSnapshot(t) {
+			if x.fresher(&rows[i]); o.Current && !o.Fresh && !o.Check && o.MaxAge >= 0 {
+				x.confirmLater(&rows[i])
+			}
+		}
+		x.see(&rows[i])
+		values[i] = rows[i].Value
+	}
+	return values, nil
+}
+
+// within is how old what is read may be.
+func (x *coordinator) within(most time.Duration) time.Duration {
+	if most == 0 {
+		return core.StalenessMost
+	}
+	return min(most, core.StalenessMost)
+}
+
+// see remembers a row. The first time counts: what the transaction writes may depend on any of the times.
+func (x *coordinator) see(w *core.Row) {
+	if _, ok := x.seen[string(w.Key)]; !ok {
+		x.seen[string(w.Key)] = *w
+	}
+}
+
+// HasRead implements txn.Coordinator.
+func (x *coordinator) HasRead(k keys.Key) bool {
+	_, ok := x.seen[string(k)]
+	return ok
+}
+
+// read reads rows at the nearest replicas.
+func (c *Client) read(ctx context.Context, ks []keys.Key) ([]core.Row, error) {
+	return c.readWithin(ctx, ks, core.StalenessMost)
+}
+
+// readWithin is read for a reader that allows the rows to be so old (fastpaxos.FP85).
+func (c *Client) readWithin(ctx context.Context, ks []keys.Key, within time.Duration) ([]core.Row, error) {
+	if len(ks) == 0 {
+		return nil, nil
+	}
+	// Each key has its own request, so that the batch can be divided.
+	qs := make([]*core.Request, len(ks))
+	for i, k := range ks {
+		qs[i] = &core.Request{Kind: core.Read, Key: k, Look: &core.Look{Keys: []keys.Key{k}}}
+	}
+	before := c.known(ks)
+	rs, err := c.nearest(ctx, before.first(qs...))
+	if err != nil {
+		return nil, err
+	}
+	rs = rs[len(before.shows):]
+	c.shown(before.shows)
+	rows := make([]core.Row, len(ks))
+	var old []int
+	for i, r := range rs {
+		l := r.Looked
+		if l == nil || len(l.Rows)+len(l.Behind) != 1 {
+			return nil, errOther
+		}
+		if len(l.Behind) > 0 {
+			if l, err = c.ahead(ctx, qs[i]); err != nil {
+				return nil, err
+			}
+			if len(l.Rows) != 1 {
+				return nil, errOther
+			}
+		}
+		if l.TooOld(within) {
+			old = append(old, i)
+		}
+		rows[i] = l.Rows[0]
+		before.version(&rows[i])
+	}
+	if err := c.renewRows(ctx, rows, old); err != nil {
+		return nil, err
+	}
+	return rows, c.reread(ctx, rows, c.sighted(rows), within)
+}
+
+// ahead reads at whichever replica first answers that it is not behind.
+func (c *Client) ahead(ctx context.Context, q *core.Request) (out *core.Looked, err error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		enough, err := c.each(ctx, []*core.Request{q}, func(_ *kv.RangeDescriptor, _ kv.ReplicaID, rs []*core.Reply) bool {
+			out = rs[0].Looked
+			return out == nil || len(out.Behind) > 0
+		})
+		if enough {
+			return out, nil
+		}
+		if isOther(err) {
+			return nil, err
+		}
+		if err := c.pause(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Scan implements txn.Coordinator: the rows of one range.
+func (x *coordinator) Scan(ctx context.Context, t *kv.Txn, o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
+	if err := readable(t, o.Lock, o.Wait, false); err != nil {
+		return nil, nil, err
+	}
+	if o.Lock != kv.NoLock || x.rival != 0 {
+		if err := x.await(ctx, o.Span.Contains); err != nil {
+			return nil, nil, err
+		}
+	}
+	defer x.works()()
+	if (o.Fresh || o.MaxAge < 0) && !ofSnapshot(t) {
+		return x.scanFresh(ctx, t, o)
+	}
+	var rows []core.Row
+	var resume *keys.Span
+	var err error
+	if ofSnapshot(t) {
+		rows, resume, err = x.scanAt(ctx, t, o)
+	} else {
+		rows, resume, err = x.c.scan(ctx, o, x.within(o.MaxAge))
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	out := make([]kv.KeyValue, len(rows))
+	for i := range rows {
+		x.see(&rows[i])
+		out[i] = kv.KeyValue{Key: rows[i].Key, Value: rows[i].Value}
+	}
+	return out, resume, nil
+}
+
+func (c *Client) scan(ctx context.Context, o txn.ScanOptions, within time.Duration) (rows []core.Row, resume *keys.Span, err error) {
+	var part keys.Span
+	var l *core.Looked
+	var before known
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		if part, err = c.part(ctx, o.Span, o.Reverse); err != nil {
+			return nil, nil, err
+		}
+		q := &core.Request{Kind: core.Read, Key: part.Start, Look: &core.Look{Span: part, Reverse: o.Reverse, Max: o.MaxRows, Bytes: o.TargetBytes}}
+		before = c.knownIn(part)
+		b := batch(before.first(q))
+		b.Requests[len(before.shows)].(*kv.ProtocolRequest).End = part.End
+		b.Target = kv.ToNearest
+		resp, err := c.o.Sender.Send(ctx, b)
+		var rs []*core.Reply
+		if err == nil {
+			rs, err = replies(resp, len(before.shows)+1, len(before.shows))
+		}
+		if err == nil {
+			c.shown(before.shows)
+			if l = rs[0].Looked; l == nil {
+				return nil, nil, errOther
+			}
+			if len(l.Behind) == 0 {
+				break
+			}
+			if l, err = c.ahead(ctx, q); err == nil {
+				break
+			}
+		}
+		// The range may have split since its part was cut out.
+		if now, e := c.part(ctx, o.Span, o.Reverse); e == nil && now.Start.Equal(part.Start) && now.End.Equal(part.End) && !changing(err) {
+			return nil, nil, err
+		}
+		if err := c.pause(ctx, pause); err != nil {
+			return nil, nil, err
+		}
+	}
+	if l.Age > within {
+		if l, err = c.renewScan(ctx, &core.Look{Span: part, Reverse: o.Reverse, Max: o.MaxRows, Bytes: o.TargetBytes}, l); err != nil {
+			return nil, nil, err
+		}
+	}
+	if rows, resume, err = c.withOwn(ctx, part, l, &before, o, within); err != nil {
+		return nil, nil, err
+	}
+	switch rest := o.Span; {
+	case resume != nil && o.Reverse:
+		rest.End = resume.End
+		return rows, &rest, nil
+	case resume != nil:
+		rest.Start = resume.Start
+		return rows, &rest, nil
+	case o.Reverse && rest.Start.Less(part.Start):
+		rest.End = part.Start
+		return rows, &rest, nil
+	case !o.Reverse && part.End.Less(rest.End):
+		rest.Start = part.End
+		return rows, &rest, nil
+	}
+	return rows, nil, nil
+}
+
+// withOwn adds what this gateway had committed before to the rows of a part of a span, which a replica has read.
+func (c *Client) withOwn(ctx context.Context, part keys.Span, l *core.Looked, before *known, o txn.ScanOptions, within time.Duration) ([]core.Row, *keys.Span, error) {
+	read := part
+	switch {
+	case l.Resume == nil:
+	case o.Reverse:
+		read.Start = l.Resume.End
+	default:
+		read.End = l.Resume.Start
+	}
+	rows, old := l.Rows, l.StaleRows(within)
+	if len(old) > 0 {
+		rows = slices.DeleteFunc(rows, func(w core.Row) bool { return slices.ContainsFunc(old, w.Key.Equal) })
+	}
+	// A row that the replica has not found may have been deleted since.
+	gone := c.unsighted(read, rows)
+	for _, k := range old {
+		if read.Contains(k) && !slices.ContainsFunc(gone, k.Equal) {
+			gone = append(gone, k)
+		}
+	}
+	for k := range before.own {
+		is := keys.Key(k).Equal
+		if read.Contains(keys.Key(k)) && !slices.ContainsFunc(gone, is) && !slices.ContainsFunc(rows, func(w core.Row) bool { return is(w.Key) }) {
+			gone = append(gone, keys.Key(k))
+		}
+	}
+	more, err := c.readWithin(ctx, gone, within)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range rows {
+		before.version(&rows[i])
+	}
+	if err := c.reread(ctx, rows, c.sighted(rows), within); err != nil {
+		return nil, nil, err
+	}
+	rows = slices.DeleteFunc(append(rows, more...), func(w core.Row) bool { return w.Value == nil })
+	slices.SortFunc(rows, func(a, b core.Row) int {
+		if o.Reverse {
+			a, b = b, a
+		}
+		return a.Key.Compare(b.Key)
+	})
+	resume := l.Resume
+	if n := int(o.MaxRows); n > 0 && len(rows) > n {
+		rest := part
+		if o.Reverse {
+			rest.End = rows[n-1].Key
+		} else {
+			rest.Start = rows[n-1].Key.Next()
+		}
+		rows, resume = rows[:n], &rest
+	}
+	return rows, resume, nil
+}
+
+// part is the part of a span, at the end where a scan begins, that is in one range.
+func (c *Client) part(ctx context.Context, s keys.Span, reverse bool) (keys.Span, error) {
+	k := s.Start
+	if reverse {
+		k = s.End
+	}
+	info, err := c.o.Sender.Range(ctx, k, false)
+	if err != nil {
+		return s, err
+	}
+	d := &info.Desc
+	if reverse && d.Start.Compare(s.End) >= 0 {
+		// The span ends where this range begins: the last one before it is found from the other end.
+		for k = s.Start; ; k = d.End {
+			if info, err = c.o.Sender.Range(ctx, k, false); err != nil {
+				return s, err
+			}
+			if d = &info.Desc; d.End.Compare(s.End) >= 0 {
+				break
+			}
+		}
+	}
+	if s.Start.Less(d.Start) {
+		s.Start = d.Start
+	}
+	if d.End.Less(s.End) {
+		s.End = d.End
+	}
+	return s, nil
+}
+
+// changing reports whether an error says that a range is changing, and helps itself soon.
+func changing(err error) bool {
+	var generation *kv.GenerationError
+	var mismatch *kv.RangeMismatchError
+	return errors.As(err, &generation) || errors.As(err, &mismatch)
+}
+
+// options are the options of writes, at a timestamp that stamp draws when it is known what they replace.
+//
+// A row that the transaction has not read here it may have read while the range had another protocol (txn.MP6): everything that was written since the range has this one
+// is later than what was read before, so a version later than the transaction's beginning is refused.
+func (x *coordinator) options(ctx context.Context, t *kv.Txn, writes []transaction.Write, stamp func(seen clock.Timestamp) (clock.Timestamp, error)) (options []core.Option, ks []keys.Key, err error) {
+	var unread []keys.Key
+	for i := range writes {
+		if _, ok := x.seen[string(writes[i].Key)]; !ok && !writes[i].Guard {
+			unread = append(unread, writes[i].Key)
+		}
+	}
+	if err := x.await(ctx, func(k keys.Key) bool { return slices.ContainsFunc(unread, k.Equal) }); err != nil {
+		return nil, nil, err
+	}
+	rows, err := x.rows(ctx, t, unread, false, false)
+	if uncertain := (*kv.UncertaintyError)(nil); errors.As(err, &uncertain) {
+		return nil, nil, changed(uncertain.RetryAt)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range rows {
+		if !ofSnapshot(t) && t.MinTimestamp.Forward(x.since).Less(rows[i].Last) {
+			return nil, nil, changed(rows[i].Last.Next())
+		}
+		x.see(&rows[i])
+	}
+	var seen clock.Timestamp
+	for i := range writes {
+		w := &writes[i]
+		if w.Guard {
+			u, last, err := x.guardOf(w.Key)
+			if err != nil {
+				return nil, nil, err
+			}
+			seen, ks = seen.Forward(last), append(ks, w.Key)
+			options = append(options, core.Option{Name: core.Name{Txn: t.ID}, Update: u})
+			continue
+		}
+		row := x.seen[string(w.Key)]
+		if w.Conditional && !sameValue(w.Expected, row.Value) {
+			if !ofSnapshot(t) {
+				if err := x.confirm(ctx, t, []keys.Key{w.Key}, func(keys.Key) []byte { return row.Value }); err != nil {
+					return nil, nil, err
+				}
+			}
+			return nil, nil, &kv.ConditionFailedError{Key: w.Key, Actual: row.Value}
+		}
+		seen = seen.Forward(row.Seen.Base).Forward(row.Last)
+		ks = append(ks, w.Key)
+		o := core.Option{Name: core.Name{Txn: t.ID}, Update: core.Update{Seen: row.Seen, Value: w.Value}, Keys: ks}
+		if len(w.Deltas) > 0 && row.Value != nil {
+			o.Value = nil
+			for _, d := range w.Deltas {
+				o.Deltas = append(o.Deltas, core.Delta(d))
+			}
+		}
+		options = append(options, o)
+	}
+	at, err := stamp(seen)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range options {
+		options[i].At, options[i].Keys = at, ks
+	}
+	return options, ks, nil
+}
+
+// Decide implements txn.Coordinator (fastpaxos.FP25).
+func (x *coordinator) Decide(ctx context.Context, t *kv.Txn, writes []transaction.Write, deadline clock.Timestamp) (clock.Timestamp, error) {
+	var before []core.Option
+	for n := 0; ; n++ {
+		at, options, again, err := x.decide(ctx, t, writes, deadline, before, n < proposals)
+		if !again {
+			return at, err
+		}
+		before = options
+	}
+}
+
+// proposals is how often a transaction proposes again because readers have been promised that nothing changes up to a later timestamp than its own (fastpaxos.FP60). Chosen by us.
+const proposals = 8
+
+// decide proposes the writes once. before are the options of the last time, which have been rejected. again: they came too late for a reader, and nothing else is known to be in the way.
+func (x *coordinator) decide(ctx context.Context, t *kv.Txn, writes []transaction.Write, deadline clock.Timestamp, before []core.Option, mayAgain bool) (at clock.Timestamp, options []core.Option, again bool, err error) {
+	c := x.c
+	options, ks, err := x.options(ctx, t, writes, func(seen clock.Timestamp) (clock.Timestamp, error) {
+		if before == nil && mayAgain && seen.Less(x.drawn) && (deadline.IsZero() || x.drawn.LessEq(deadline)) && x.asRead(t, writes) {
+			return x.drawn, nil
+		}
+		at := c.stamp(seen.Forward(x.floor).Forward(x.at))
+		if !deadline.IsZero() && deadline.Less(at) {
+			return at, &txn.DeadlineError{Deadline: deadline, At: at}
+		}
+		return at, nil
+	})
+	if err != nil || len(options) == 0 {
+		return t.WriteTimestamp, nil, false, err
+	}
+	at = options[0].At
+	defer x.works()()
+	if t.Isolation == kv.Serializable && (x.at != at || at != x.drawn) {
+		if err := x.validate(ctx, t, at, options, ks); err != nil {
+			return clock.Timestamp{}, nil, false, err
+		}
+	}
+	defer c.worksOn(options[0].Name)()
+	begun := c.o.Host.Clock.Monotonic()
+	a := c.attempt(options)
+	if before != nil {
+		a.before = make([]*core.Request, len(options))
+		for i := range before {
+			a.before[i] = end(ks[i], before[i], false)
+		}
+	}
+	out, err := a.run(ctx)
+	switch {
+	case out == core.Accepted:
+		for i, k := range ks {
+			if !options[i].Commutes() {
+				x.wrote(k, at)
+			}
+		}
+		c.ended(options, ks, true)
+		return at, nil, false, nil
+	case out == core.Rejected && a.forgotten() && c.o.Host.Clock.Monotonic()-begun > late:
+		return clock.Timestamp{}, nil, false, &kv.AmbiguousError{Reason: "the transaction is past, and may have committed"}
+	case out == core.Rejected:
+		c.ended(options, ks, false)
+		if marked, only := a.tooLate(); only && mayAgain {
+			x.floor = x.floor.Forward(marked)
+			return clock.Timestamp{}, options, true, nil
+		}
+		return clock.Timestamp{}, nil, false, x.refused(ctx, a, at)
+	case isOther(err):
+		// Options in other ranges may have been accepted.
+		committed, unsure := c.finish(ctx, &options[0], nil, true)
+		switch {
+		case committed:
+			return at, nil, false, nil
+		case unsure != nil:
+			return clock.Timestamp{}, nil, false, &kv.AmbiguousError{Reason: fmt.Sprintf("%v; and %v", err, unsure)}
+		case c.o.Host.Clock.Monotonic()-begun > late:
+			return clock.Timestamp{}, nil, false, &kv.AmbiguousError{Reason: "the transaction is past, and may have committed"}
+		}
+		return clock.Timestamp{}, nil, false, err
+	}
+	// It is not known, and nobody waits for it any more; the transaction is not left for others to stumble over.
+	o := options[0]
+	c.later(func(ctx context.Context) { _, _ = c.Finish(ctx, &o, nil) })
+	return clock.Timestamp{}, nil, false, &kv.AmbiguousError{Reason: err.Error()}
+}
+
+// late is how long after its first proposal an option that is Past may have been forgotten, rather than never have been accepted.
+const late = core.Remembered / 2
+
+// forgotten reports whether an option is Past.
+func (a *attempt) forgotten() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.ContainsFunc(a.commit.Polls, func(p core.Poll) bool { return p.Learned == core.Past })
+}
+
+// refused is why options at a timestamp were not accepted. It waits for others' options that stood in the way, so that another attempt does
+// not meet them again; this transaction has nothing any more that they could wait for.
+func (x *coordinator) refused(ctx context.Context, a *attempt, at clock.Timestamp) error {
+	a.mu.Lock()
+	out := &kv.WriteTooOldError{Actual: at}
+	var hot []keys.Key
+	var old []*core.Option // of which nothing but a newer version may be in the way
+	for i := range a.commit.Polls {
+		if v := a.commit.Polls[i].Learned; v != core.Accepted && !a.commit.Options[i].Commutes() {
+			hot = append(hot, a.commit.Key(i)) // also if it is not known yet: the rows that two transactions have in common have to be hot for both
+		}
+		if v := a.commit.Polls[i].Learned; v == core.Rejected || v == core.Past {
+			k := a.commit.Key(i)
+			if out.Key == nil {
+				out.Key = k
+			}
+			if !slices.ContainsFunc(a.blockers, func(b blocker) bool { return b.key.Equal(k) }) {
+				old = append(old, &core.Option{Update: a.commit.Options[i].Update, Keys: []keys.Key{k}})
+			}
+		}
+	}
+	var wait []blocker
+	for _, b := range a.blockers {
+		if !slices.ContainsFunc(wait, func(o blocker) bool { return o.option.Name == b.option.Name }) {
+			wait = append(wait, b)
+		}
+		out.Actual = out.Actual.Forward(b.option.At)
+		out.By = b.option.Txn
+		x.beaten(b.option.At)
+	}
+	a.mu.Unlock()
+	for _, k := range hot {
+		if len(x.turns) == 0 || x.hasTurn(k) {
+			x.c.heat(k)
+		} else {
+			x.c.contest(k)
+		}
+	}
+	x.afresh(hot)
+	for _, b := range wait {
+		if x.c.clear(ctx, b) != nil {
+			break
+		}
+	}
+	for _, o := range old {
+		floor, err := x.c.refresh(ctx, o.Keys[0], o.Seen.Base)
+		if err != nil {
+			break
+		}
+		x.floor = x.floor.Forward(floor)
+		out.Actual = out.Actual.Forward(floor)
+		x.c.mu.Lock()
+		newest := x.c.own[string(o.Keys[0])].At
+		x.c.mu.Unlock()
+		x.beaten(newest)
+	}
+	return out
+}
+
+// Write implements txn.Coordinator: options that other protocols' writes are committed with. Those that are learned as accepted are durable.
+func (x *coordinator) Write(ctx context.Context, t *kv.Txn, writes []transaction.Write) error {
+	c := x.c
+	if t.Anchor == nil {
+		return &kv.InternalError{Message: "fastpaxos: a transaction over several protocols without a record"} // its options would decide by themselves
+	}
+	options, ks, err := x.options(ctx, t, writes, func(seen clock.Timestamp) (clock.Timestamp, error) {
+		if t.WriteTimestamp.LessEq(seen) {
+			return seen, &kv.WriteTooOldError{Key: writes[0].Key, Actual: seen}
+		}
+		if now := c.o.Clock.Now(); t.WriteTimestamp.Less(now.Add(-late)) {
+			return now, &kv.WriteTooOldError{Key: writes[0].Key, Actual: now} // acceptors may have forgotten options of then (fastpaxos.FP41)
+		}
+		return t.WriteTimestamp, nil
+	})
+	if err != nil || len(options) == 0 {
+		return err
+	}
+	n := options[0].Name
+	defer x.works()()
+	if t.Isolation == kv.Serializable {
+		if err := x.validate(ctx, t, n.At, options, ks); err != nil {
+			return err
+		}
+	}
+	a := c.attempt(options)
+	a.before = make([]*core.Request, len(options))
+	sent := map[string]core.Option{}
+	for i := range options {
+		o := &options[i]
+		o.Keys, o.Anchor = []keys.Key{ks[i]}, t.Anchor
+		if old, ok := x.sent[string(ks[i])]; ok && old.Name != n {
+			// The attempt at an earlier timestamp is over (txn.MP1).
+			a.before[i] = end(ks[i], old, false)
+		}
+		sent[string(ks[i])] = *o
+	}
+	x.sent = sent
+	c.mu.Lock()
+	c.provisional[t.ID] = maps.Clone(sent)
+	c.mu.Unlock()
+	begun := c.o.Host.Clock.Monotonic()
+	out, err := a.run(ctx)
+	var tooOld *kv.WriteTooOldError
+	switch {
+	case isOther(err):
+		// The change may have found the write, and the transaction committed.
+		r := commit.NewRecord(t, kv.Staging)
+		list := make([]kv.InFlightWrite, len(ks))
+		for i, k := range ks {
+			list[i].Key = k
+		}
+		all, unsure := c.Witness(ctx, r, list)
+		switch {
+		case unsure != nil:
+			return &kv.AmbiguousError{Reason: fmt.Sprintf("%v; and %v", err, unsure)}
+		case all:
+			return nil
+		case c.o.Host.Clock.Monotonic()-begun > late:
+			return &kv.AmbiguousError{Reason: "the write is past, and may have been found"}
+		}
+		return err
+	case out == core.Accepted:
+		return nil
+	case out == core.Rejected && a.forgotten():
+		// Somebody took the gateway for dead, and may have found the write before it was forgotten: the gateway asks the record (txn.MP4).
+		return &kv.TxnRetryError{Reason: kv.RetryPossibleReplay, WriteTimestamp: t.WriteTimestamp.Next().Forward(c.o.Clock.Now())}
+	case out == core.Rejected:
+		c.ended(options, ks, false)
+		if marked, only := a.tooLate(); only {
+			return &kv.WriteTooOldError{Key: ks[0], Actual: marked.Forward(c.o.Clock.Now())}
+		}
+		if err := x.refused(ctx, a, t.WriteTimestamp); !errors.As(err, &tooOld) {
+			return err
+		}
+		// Its options replace what it has read, at whichever timestamp: it has to read again.
+		return changed(tooOld.Actual.Next())
+	}
+	return err
+}
+
+// Committed implements txn.Coordinator (fastpaxos.FP22).
+func (x *coordinator) Committed(at clock.Timestamp) {
+	c := x.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, o := range x.sent {
+		if o.At == at && !o.Commutes() && c.own[k].At.Less(at) {
+			c.own[k] = core.Value{At: at, Data: o.Value}
+		}
+		if o.At == at && !o.Commutes() {
+			x.wrote(keys.Key(k), at)
+		}
+	}
+}
+
+// Restarted implements txn.Coordinator: the next attempt reads again.
+func (x *coordinator) Restarted(bool) {
+	x.seen, x.since, x.at, x.spans = map[string]core.Row{}, x.c.o.Clock.Now(), clock.Timestamp{}, nil
+	x.checked, x.fresh, x.unconfirmed, x.drawn = nil, nil, nil, clock.Timestamp{}
+}
+
+// beaten remembers whose version or option was in the way.
+func (x *coordinator) beaten(at clock.Timestamp) {
+	if g := gatewayOf(at); g != 0 {
+		x.rival = g
+	}
+}

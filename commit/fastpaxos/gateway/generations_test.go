@@ -1,0 +1,165 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"meridian/commit/fastpaxos/core"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/txn"
+)
+
+// TestReadersOverGenerations: while generations of a range end every few seconds, and it is split, transactions that read at one timestamp read the same again and again, next to those of TestSerializableAtRandom.
+func TestReadersOverGenerations(t *testing.T) {
+	seeds := uint64(8)
+	if testing.Short() {
+		seeds = 2
+	}
+	reads, forgotten, over := 0, 0, 0
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				histories(t, 4*seed, func(w *lab, gs []*gateway) {
+					end := time.Now().Add(38 * time.Second)
+					dice := rand.New(rand.NewPCG(seed, 5))
+					go func() {
+						for time.Now().Before(end) {
+							time.Sleep(time.Duration(1000+dice.IntN(3000)) * time.Millisecond)
+							w.change(dice.IntN(3) == 0)
+						}
+					}()
+					for i := range gs {
+						mine := rand.New(rand.NewPCG(seed, uint64(100+i)))
+						go func() {
+							for time.Now().Before(end) {
+								n, f, o := w.readAgain(t, gs[i], mine, end)
+								w.mu.Lock()
+								reads, forgotten, over = reads+n, forgotten+f, over+o
+								w.mu.Unlock()
+							}
+						}()
+					}
+				})
+			})
+		})
+	}
+	t.Logf("%d reads, %d of them after another generation had begun; %d found that too few replicas know", reads, over, forgotten)
+	if over < 20*int(seeds) || forgotten > over/50 {
+		t.Errorf("%d of %d reads after another generation had begun found that too few replicas know", forgotten, over)
+	}
+}
+
+// readAgain is a transaction that reads the same for up to ten seconds.
+func (w *lab) readAgain(t *testing.T, g *gateway, dice *rand.Rand, end time.Time) (reads, forgotten, over int) {
+	generations := func() (out []uint64) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, d := range w.descs {
+			out = append(out, d.Generation)
+		}
+		return out
+	}
+	x, tx := g.at(kv.RepeatableRead)
+	var ks []keys.Key
+	for k := range 6 {
+		ks = append(ks, keys.Key(fmt.Sprint("k", k)))
+	}
+	var first [][]byte
+	began := generations()
+	for last := time.Now().Add(10 * time.Second); time.Now().Before(last) && time.Now().Before(end); time.Sleep(time.Duration(dice.IntN(700)) * time.Millisecond) {
+		var vs [][]byte
+		var err error
+		if dice.IntN(2) == 0 {
+			vs, err = x.Get(t.Context(), tx, ks, txn.ReadOptions{})
+		} else {
+			vs = make([][]byte, len(ks))
+			for left := (&keys.Span{Start: keys.Key("a"), End: keys.Key("z")}); left != nil && err == nil; {
+				var rows []kv.KeyValue
+				rows, left, err = x.Scan(t.Context(), tx, txn.ScanOptions{Span: *left})
+				for _, r := range rows {
+					if i := slices.IndexFunc(ks, r.Key.Equal); i >= 0 {
+						vs[i] = r.Value
+					}
+				}
+			}
+		}
+		var uncertain *kv.UncertaintyError
+		var read *txn.ReadError
+		var retry *kv.TxnRetryError
+		reads++
+		now := generations()
+		if !slices.Equal(now, began) {
+			over++
+		}
+		switch {
+		case errors.As(err, &uncertain) && first == nil:
+			tx.ReadTimestamp, tx.WriteTimestamp = uncertain.RetryAt, uncertain.RetryAt
+			continue
+		case errors.As(err, &read) && errors.As(read.Cause, &retry):
+			forgotten++
+			return reads, forgotten, over
+		case err != nil:
+			if g.ctx.Err() == nil && t.Context().Err() == nil {
+				t.Errorf("read %d: %v", reads, err)
+			}
+			return reads, forgotten, over
+		}
+		if first == nil {
+			first = vs
+		}
+		for i := range ks {
+			if string(vs[i]) != string(first[i]) {
+				t.Errorf("%s was %q, and is %q; %v at first, %v now", ks[i], first[i], vs[i], began, now)
+			}
+		}
+	}
+	return reads, forgotten, over
+}
+
+// TestRetainedNeedsAQuorum: a row that was replaced twice while the replicas next to a reader were away is read as it was in between, in the next generation.
+func TestRetainedNeedsAQuorum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLab(1)
+		near, far := w.gateway(1, 1), w.gateway(1, 4)
+		add := func(word string) {
+			t.Helper()
+			if err := far.add(t.Context(), word, "k"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		add("1")
+		w.lose(1, true)
+		w.lose(2, true)
+		add("2")
+		x, tx := near.at(kv.RepeatableRead)
+		time.Sleep(time.Second)
+		add("3")
+		w.change(false)
+		time.Sleep(time.Second)
+		w.lose(1, false)
+		w.lose(2, false)
+		w.mu.Lock()
+		for r, a := range w.acceptors(w.desc(keys.Key("k"))) {
+			l, err := a.LookBack(&labSource{w, a, w.desc(keys.Key("k")), r}, &core.Look{Keys: []keys.Key{keys.Key("k")}, At: tx.ReadTimestamp}, w.desc(keys.Key("k")).Span())
+			if err != nil || len(l.Past) != 1 {
+				t.Fatalf("replica %d: %v, %v", r, l, err)
+			}
+			if want := map[bool]string{true: " 1", false: " 1 2"}[r <= 2]; string(l.Past[0].Record.Base.Data) != want || !l.Settled {
+				t.Errorf("replica %d answers %q, want %q", r, l.Past[0].Record.Base.Data, want)
+			}
+		}
+		w.mu.Unlock()
+		vs, err := x.Get(t.Context(), tx, []keys.Key{keys.Key("k")}, txn.ReadOptions{})
+		if err != nil || string(vs[0]) != " 1 2" {
+			t.Errorf("read %q, %v", vs, err)
+		}
+		stop(near, far)
+	})
+}

@@ -1,0 +1,372 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+
+	"meridian/clock"
+	"meridian/commit/fastpaxos/core"
+	"meridian/keys"
+	"meridian/kv"
+	"meridian/txn"
+)
+
+// Rows that have to be there when a transaction commits, such as those that foreign keys refer to, and reads that have to know what was committed before they began.
+//
+//	insert a child                          delete the parent
+//	read the parent                         read the parent: S is the state that its option replaces
+//	options: child, guard of the parent     read the children, freshly: none
+//	                                        option: the parent, without a value, instead of S
+//
+//	fastpaxos.FP80 (I3): A guard is an option that needs its record to have a value, and changes nothing. It is judged, learned, finished and executed as a commuting update without deltas:
+//	    guards and commuting updates do not exclude each other; an accepted guard excludes physical updates, and an accepted physical update excludes guards. An executed one
+//	    changes the name of the record's state (Seen), though not its value. So a record is deleted only by a transaction that has read a state with all guards which were committed on it, and
+//	    no guard is accepted afterwards.
+//	fastpaxos.FP81 (I3): A transaction that removes a key which others may refer to reads the key's record before it looks for those, and its option replaces the state which it read then, as all do
+//	    (fastpaxos.FP24). A reference whose guard is not in that state can't be committed any more if the removal is.
+//	fastpaxos.FP82 (I3): A fresh read sees all transactions that had committed when it began. It asks a classic quorum: one of its replicas has executed the option of such a transaction, or has it as an accepted
+//	    one, or has a later state, since any quorum by which it was learned has a replica in common with this one (also after a fold, which keeps it). The transactions of accepted options are waited for, or
+//	    finished. So a reference whose guard is in the state that was read before is found.
+//	fastpaxos.FP83 (I3): A transaction that removes a row has to find the references to it, or the guard of a reference has to be where the removal is
+//	    judged. So a table that is referred to has this protocol if the table that refers to it has. In the other direction, a check of the leader
+//	    protocol finds the references. It holds at the commit timestamp, which is after all guards in the state that is replaced (schemachange.SC12).
+
+// guardOf is the option by which a key keeps its value.
+func (x *coordinator) guardOf(k keys.Key) (core.Update, clock.Timestamp, error) {
+	row, ok := x.checked[string(k)]
+	if !ok || row.Value == nil {
+		// It was read while the range had another protocol.
+		return core.Update{}, clock.Timestamp{}, &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: x.c.o.Clock.Now()}
+	}
+	return core.Update{Seen: row.Seen, Guard: true}, row.Seen.Base.Forward(row.Last), nil
+}
+
+// check reads keys that have to have values at the commit. Those that have none at the nearest replica may have one that it has not heard of.
+func (x *coordinator) check(ctx context.Context, t *kv.Txn, ks []keys.Key) ([]core.Row, error) {
+	rows, err := x.c.read(ctx, ks)
+	if err != nil {
+		return nil, err
+	}
+	var missing []keys.Key
+	for i := range rows {
+		if x.fresher(&rows[i]); rows[i].Value == nil {
+			missing = append(missing, rows[i].Key)
+		}
+	}
+	more, err := x.c.fresh(ctx, t.ID, missing)
+	if err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		if rows[i].Value == nil {
+			rows[i], more = more[0], more[1:]
+		}
+		if x.checked == nil {
+			x.checked = map[string]core.Row{}
+		}
+		x.checked[string(rows[i].Key)] = rows[i]
+	}
+	return rows, nil
+}
+
+// getFresh reads keys freshly, and has later reads of the transaction see as much.
+func (x *coordinator) getFresh(ctx context.Context, t *kv.Txn, ks []keys.Key) ([]core.Row, error) {
+	rows, err := x.c.fresh(ctx, t.ID, ks)
+	if err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		x.remember(&rows[i])
+	}
+	return rows, nil
+}
+
+// remember has later reads of the transaction see a row that was read freshly.
+func (x *coordinator) remember(w *core.Row) {
+	if x.fresh == nil {
+		x.fresh = map[string]core.Row{}
+	}
+	x.fresh[string(w.Key)] = *w
+}
+
+// fresher replaces a row of the nearest replica by one that was read freshly, if that is of a later version.
+func (x *coordinator) fresher(w *core.Row) {
+	if f, ok := x.fresh[string(w.Key)]; ok && w.Before(&f) {
+		*w = f
+	}
+}
+
+// scanFresh is Scan of what had committed when it began.
+func (x *coordinator) scanFresh(ctx context.Context, t *kv.Txn, o txn.ScanOptions) ([]kv.KeyValue, *keys.Span, error) {
+	q := core.Look{Span: keys.Span{Start: o.Span.Start, End: o.Span.Stop()}, Reverse: o.Reverse, Max: o.MaxRows, Bytes: o.TargetBytes}
+	if q.Bytes == 0 {
+		q.Bytes = freshBytes
+	}
+	rows, read, err := x.c.scanFresh(ctx, t.ID, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows = slices.DeleteFunc(rows, func(w core.Row) bool { return w.Value == nil })
+	if n := int(o.MaxRows); n > 0 && len(rows) > n {
+		if rows = rows[:n]; o.Reverse {
+			read.Start = rows[n-1].Key
+		} else {
+			read.End = rows[n-1].Key.Next()
+		}
+	}
+	out := make([]kv.KeyValue, len(rows))
+	for i := range rows {
+		x.see(&rows[i])
+		x.remember(&rows[i])
+		out[i] = kv.KeyValue{Key: rows[i].Key, Value: rows[i].Value}
+	}
+	return out, restOf(q.Span, read, o.Reverse), nil
+}
+
+// restOf is what is left of a span of which a part was read, from the end at which the scan begins; nil: nothing.
+func restOf(all, read keys.Span, reverse bool) *keys.Span {
+	switch {
+	case reverse && all.Start.Less(read.Start):
+		return &keys.Span{Start: all.Start, End: read.Start}
+	case !reverse && read.End.Less(all.End):
+		return &keys.Span{Start: read.End, End: all.End}
+	}
+	return nil
+}
+
+// freshBytes is how much a fresh scan reads at once. Chosen by us.
+const freshBytes = 1 << 20
+
+// gathered is what the replicas of a classic quorum, in one generation, have answered.
+type gathered struct {
+	at   core.Place
+	rs   [][]*core.Reply
+	from []kv.ReplicaID
+}
+
+// gather asks requests of a classic quorum of one range.
+func (c *Client) gather(ctx context.Context, qs []*core.Request) (g gathered, err error) {
+	_, err = c.each(ctx, qs, func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*core.Reply) bool {
+		if g.at != core.PlaceOf(d) {
+			g = gathered{at: core.PlaceOf(d)}
+		}
+		if !slices.Contains(g.from, from) && !slices.ContainsFunc(rs, func(r *core.Reply) bool { return r.Looked == nil }) {
+			g.from, g.rs = append(g.from, from), append(g.rs, rs)
+		}
+		return len(g.rs) < core.QuorumsIn(d).Classic
+	})
+	return g, err
+}
+
+// scanFresh reads the rows of a part of a span, from the end at which the scan begins (fastpaxos.FP82); read is that part. Rows without a value are among them.
+func (c *Client) scanFresh(ctx context.Context, me kv.TxnID, q core.Look) (rows []core.Row, read keys.Span, err error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		one := q
+		one.Open = true
+		if one.Span, err = c.part(ctx, q.Span, q.Reverse); err != nil {
+			return nil, read, err
+		}
+		g, err := c.gather(ctx, []*core.Request{{Kind: core.Read, Key: one.Span.Start, Look: &one}})
+		if err == nil {
+			rows, read, unsure := g.merge(&one)
+			more, err := c.fresh(concluding(ctx), me, unsure)
+			if err != nil {
+				return nil, read, err
+			}
+			rows = append(rows, more...)
+			slices.SortFunc(rows, func(a, b core.Row) int {
+				if q.Reverse {
+					a, b = b, a
+				}
+				return a.Key.Compare(b.Key)
+			})
+			return rows, read, nil
+		}
+		if isOther(err) || ctx.Err() != nil {
+			return nil, read, err
+		}
+		if err := c.pause(ctx, pause); err != nil {
+			return nil, read, err
+		}
+	}
+}
+
+// merge gives the rows of the part of a span that all replicas have read, as far as all of them have the same state of a row, and the keys of which they know different things, or of which there are options.
+func (g *gathered) merge(q *core.Look) (rows []core.Row, read keys.Span, unsure []keys.Key) {
+	read = q.Span
+	for _, rs := range g.rs {
+		switch l := rs[0].Looked; {
+		case l.Resume == nil:
+		case q.Reverse && read.Start.Less(l.Resume.End):
+			read.Start = l.Resume.End
+		case !q.Reverse && l.Resume.Start.Less(read.End):
+			read.End = l.Resume.Start
+		}
+	}
+	type known struct {
+		row    core.Row
+		times  int
+		differ bool
+	}
+	all := map[string]*known{}
+	at := func(k keys.Key) *known {
+		x := all[string(k)]
+		if x == nil {
+			x = &known{}
+			all[string(k)] = x
+		}
+		return x
+	}
+	for _, rs := range g.rs {
+		l := rs[0].Looked
+		for _, w := range l.Rows {
+			x := at(w.Key)
+			x.differ = x.differ || x.times > 0 && x.row.Seen != w.Seen
+			x.row = w
+			x.times++
+		}
+		for _, k := range l.Behind {
+			at(k).differ = true
+		}
+		for _, o := range l.Open {
+			at(o.Key).differ = true
+		}
+	}
+	for k, x := range all {
+		switch {
+		case !read.Contains(keys.Key(k)):
+		case x.differ || x.times < len(g.rs):
+			unsure = append(unsure, keys.Key(k))
+		default:
+			rows = append(rows, x.row)
+		}
+	}
+	slices.SortFunc(unsure, keys.Key.Compare)
+	return rows, read, unsure
+}
+
+// fresh reads keys as of now (fastpaxos.FP82), in their order: of each the latest state that one of a classic quorum has, with the options that these have accepted and that have committed, once that is known.
+func (c *Client) fresh(ctx context.Context, me kv.TxnID, ks []keys.Key) ([]core.Row, error) {
+	rows, own := make([]core.Row, len(ks)), c.known(ks)
+	var unsure []int
+	for pause := firstPause; len(ks) > 0; pause = min(2*pause, lastPause) {
+		groups, _, err := c.grouped(ctx, ks)
+		if err != nil {
+			return nil, err
+		}
+		of := make([][]int, len(groups))
+		err = c.all(len(groups), func(n int) error {
+			qs := make([]*core.Request, len(groups[n]))
+			for j, i := range groups[n] {
+				qs[j] = &core.Request{Kind: core.Read, Key: ks[i], Look: &core.Look{Keys: []keys.Key{ks[i]}, Open: true}}
+			}
+			g, err := c.gather(ctx, qs)
+			if err != nil {
+				return err
+			}
+			for j, i := range groups[n] {
+				found := false
+				for _, rs := range g.rs {
+					l := rs[j].Looked
+					if len(l.Behind) > 0 || slices.ContainsFunc(l.Open, func(o core.Outstanding) bool { return o.Option.Txn != me }) {
+						found = false
+						break
+					}
+					for _, w := range l.Rows {
+						if !found || rows[i].Before(&w) {
+							rows[i], found = w, true
+						}
+					}
+				}
+				if !found {
+					of[n] = append(of[n], i)
+				}
+			}
+			return nil
+		})
+		if err == nil {
+			unsure, ctx = slices.Concat(of...), concluding(ctx)
+			break
+		}
+		if isOther(err) || ctx.Err() != nil {
+			return nil, err
+		}
+		if err := c.pause(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.all(len(unsure), func(j int) (err error) {
+		i := unsure[j]
+		rows[i], err = c.present(ctx, me, ks[i])
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		own.version(&rows[i])
+	}
+	return rows, nil
+}
+
+// present is a row as of now, when the transactions of the options that a classic quorum has accepted have ended. Other options may come meanwhile; their transactions had not committed.
+func (c *Client) present(ctx context.Context, me kv.TxnID, k keys.Key) (core.Row, error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		r, err := c.quorum(ctx, k)
+		if err == nil {
+			if err = c.conclude(ctx, me, k, r); err == nil && !r.Behind() {
+				return r.Row(k, c.o.Columns)
+			}
+		}
+		if isOther(err) || ctx.Err() != nil {
+			return core.Row{}, err
+		}
+		if err := c.pause(ctx, pause); err != nil {
+			return core.Row{}, err
+		}
+	}
+}
+
+// quorum is all that a classic quorum knows of a record.
+func (c *Client) quorum(ctx context.Context, k keys.Key) (r *core.Record, err error) {
+	var at core.Place
+	heard := 0
+	_, err = c.each(ctx, []*core.Request{{Kind: core.Query, Key: k}}, func(d *kv.RangeDescriptor, _ kv.ReplicaID, rs []*core.Reply) bool {
+		if rs[0].Record == nil {
+			return true
+		}
+		if at != core.PlaceOf(d) {
+			at, r, heard = core.PlaceOf(d), &core.Record{}, 0
+		}
+		r.Join(rs[0].Record)
+		heard++
+		return heard < core.QuorumsIn(d).Classic
+	})
+	return r, err
+}
+
+// conclude has the options of others in a record end, and executes those that have committed.
+func (c *Client) conclude(ctx context.Context, me kv.TxnID, k keys.Key, r *core.Record) error {
+	votes := r.Votes
+	r.Votes = nil
+	slices.SortFunc(votes, func(a, b core.Vote) int { return a.Compare(b.Name) })
+	for i := range votes {
+		o := &votes[i].Option
+		out := r.Outcome(o.Name)
+		if _, executed := r.Addition(o.Name); executed || o.At.LessEq(r.Base.At) || o.Txn == me {
+			continue
+		}
+		if out != core.Accepted && out != core.Rejected {
+			committed, err := c.outcome(ctx, blocker{k, o})
+			if err != nil {
+				return err
+			}
+			if out = core.Rejected; committed {
+				out = core.Accepted
+			}
+		}
+		if out == core.Accepted {
+			r.Execute(core.Addition{Option: *o})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package gateway
+
+import (
+	"context"
+
+	"meridian/commit/fastpaxos/core"
+	"meridian/keys"
+)
+
+// mendedAtOnce bounds what is mended at a node at the same time. Chosen by us.
+const mendedAtOnce = 8
+
+// Mend implements Mender.
+func (c *Client) Mend(k keys.Key, o *core.Option) {
+	c.mend(k, func(ctx context.Context) error {
+		if o != nil {
+			return c.mendOption(ctx, k, o)
+		}
+		return c.mendVersions(ctx, k)
+	})
+}
+
+// MendOutcome implements Mender.
+func (c *Client) MendOutcome(k keys.Key, o *core.Option) {
+	c.mend(k, func(ctx context.Context) error { return c.mendOutcome(ctx, o) })
+}
+
+func (c *Client) mend(k keys.Key, f func(ctx context.Context) error) {
+	c.mu.Lock()
+	if c.mending[string(k)] || len(c.mending) >= mendedAtOnce {
+		c.mu.Unlock()
+		return // its replica finds it again
+	}
+	c.mending[string(k)] = true
+	c.mu.Unlock()
+	c.later(func(ctx context.Context) {
+		defer func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			delete(c.mending, string(k))
+		}()
+		_ = f(ctx) // if it fails, its replica finds it again
+	})
+}
+
+func (c *Client) mendOption(ctx context.Context, k keys.Key, o *core.Option) error {
+	f, err := c.find(ctx, k, o.Name)
+	if err != nil {
+		return err
+	}
+	if f.outcome != core.Accepted && f.outcome != core.Rejected {
+		if !c.abandoned(ctx, o) {
+			return nil // it is found again
+		}
+		return c.finishDangling(ctx, blocker{k, o})
+	}
+	_, err = c.tell(ctx, []*core.Request{end(k, *o, f.outcome == core.Accepted)})
+	return err
+}
+
+// mendVersions has a master make a record the same at a quorum and at all replicas that answer, with commuting updates as a version. It need not decide about anything.
+func (c *Client) mendVersions(ctx context.Context, k keys.Key) error {
+	v, _, _, err := c.newest(ctx, k, func(q core.Quorums) int { return q.Classic })
+	if err != nil {
+		return err
+	}
+	_, err = c.rule(ctx, k, core.Option{Name: core.Name{At: v.At}, Keys: []keys.Key{k}}, true)
+	return err
+}
+
+// mendOutcome has the outcome of a transaction forgotten whose gateway has not said that all of its options have ended. A master of each record tells all of its replicas first.
+func (c *Client) mendOutcome(ctx context.Context, o *core.Option) error {
+	if _, err := c.Finish(ctx, o, nil); err != nil {
+		return err
+	}
+	qs := make([]*core.Request, len(o.Keys))
+	for i, k := range o.Keys {
+		qs[i] = &core.Request{Kind: core.Forget, Key: k, Option: core.Option{Name: o.Name}}
+	}
+	_, err := c.tell(ctx, qs)
+	return err
+}

@@ -1,0 +1,455 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"meridian/clock"
+	"meridian/commit/fastpaxos/core"
+	"meridian/keys"
+	"meridian/kv"
+)
+
+// Reads at a timestamp: a gateway's part (fastpaxos.FP60, fastpaxos.FP61, fastpaxos.FP62).
+
+// snapshot is what rows are read at.
+type snapshot struct {
+	at, limit clock.Timestamp
+	by        kv.TxnID
+	front     *frontier // nil: there is none
+}
+
+// oldError says that too few replicas know the versions of a time.
+type oldError struct{ at, since clock.Timestamp }
+
+func (e *oldError) Error() string {
+	return "fastpaxos: too few replicas have the versions of " + e.at.String() + "; those since " + e.since.String() + " can be read"
+}
+
+// reading puts the answers of replicas together.
+type reading struct {
+	q      *core.Look
+	in     core.Place
+	quorum core.Quorums
+	// heard are replicas that have promised, refused those that have not. settled says that no promise is needed (fastpaxos.FP96).
+	heard, refused int
+	settled        bool
+	// termed have promised a term whose master has not promised, of a span; term is the latest of these.
+	termed       int
+	term         core.Ballot
+	newer, since clock.Timestamp
+	// nodes have said what the latest option is that they have heard of, and last is the latest of these.
+	nodes map[kv.NodeID]bool
+	last  clock.Timestamp
+	rows  map[string]*pastRecord
+	// covered is the part of the span that all of them have read.
+	covered keys.Span
+}
+
+// pastRecord is what is known of one row.
+type pastRecord struct {
+	key keys.Key
+	core.Record
+	// present replicas have told of it; old ones do not know the version, busy ones have it at a master, rested ones neither.
+	present, old, busy, rested int
+	// differ: not all have the same version.
+	differ bool
+}
+
+func newReading(q *core.Look) *reading { return &reading{q: q} }
+
+// need is how many answers are enough for a record that no master has been asked about.
+func (m *reading) need() int {
+	if m.settled {
+		return m.quorum.Classic
+	}
+	return m.quorum.Reading()
+}
+
+// begin begins anew in a generation.
+func (m *reading) begin(d *kv.RangeDescriptor) {
+	*m = reading{q: m.q, in: core.PlaceOf(d), quorum: core.QuorumsIn(d), rows: map[string]*pastRecord{}, covered: m.q.Span}
+	for _, k := range m.q.Keys {
+		m.rows[string(k)] = &pastRecord{key: k}
+	}
+}
+
+// from takes in which option the node of an answer's replica has heard of last.
+func (m *reading) from(d *kv.RangeDescriptor, id kv.ReplicaID, l *core.Looked) {
+	if l.Heard.IsZero() {
+		return // its release does not
+	}
+	for _, r := range d.Replicas {
+		if r.Replica == id {
+			if m.nodes == nil {
+				m.nodes = map[kv.NodeID]bool{}
+			}
+			m.nodes[r.Node], m.last = true, m.last.Forward(l.Heard)
+		}
+	}
+}
+
+// take takes in the answer of a replica.
+func (m *reading) take(l *core.Looked) {
+	if m.newer, m.since = m.newer.Forward(l.Newer), m.since.Forward(l.Since); l.Old {
+		m.refused++
+		return
+	}
+	if !l.Term.Default() {
+		m.termed++
+		m.term = m.term.Later(l.Term)
+		if m.q.Keys == nil {
+			return // of rows that it has not found it says nothing
+		}
+	}
+	m.heard++
+	m.settled = m.settled || l.Settled
+	if l.Resume != nil && m.q.Keys == nil {
+		if m.q.Reverse && m.covered.Start.Less(l.Resume.End) {
+			m.covered.Start = l.Resume.End
+		} else if !m.q.Reverse && l.Resume.Start.Less(m.covered.End) {
+			m.covered.End = l.Resume.Start
+		}
+	}
+	for i := range l.Past {
+		p := &l.Past[i]
+		r := m.rows[string(p.Key)]
+		if r == nil {
+			r = &pastRecord{key: p.Key}
+			m.rows[string(p.Key)] = r
+		}
+		switch r.present++; {
+		case p.Old:
+			r.old++
+		case p.Busy:
+			r.busy++
+		default:
+			r.rested++
+		}
+		if p.Old {
+			continue
+		}
+		if r.Base.At != p.Record.Base.At {
+			r.differ = r.differ || r.present > 1
+			if r.Base.At.Less(p.Record.Base.At) {
+				r.Rebase(p.Record.Base, false)
+			}
+		}
+		for _, a := range p.Record.Added {
+			r.Execute(a)
+		}
+		for _, v := range p.Record.Votes {
+			if r.Vote(v.Name) == nil {
+				r.Votes = append(r.Votes, v)
+			}
+		}
+	}
+}
+
+// unread are the rows for which the answers are not enough: of which no quorum is complete, or a master may not know of the promise; and those of which some replicas know nothing, and others something: a
+// row of which a replica knows nothing may be deleted there.
+func (m *reading) unread(closed map[string]bool) (old, busy, unsure []keys.Key) {
+	for k, r := range m.rows {
+		if m.q.Keys == nil && !m.covered.Contains(r.key) {
+			continue
+		}
+		silent := m.heard - r.present // they know of no version and no option
+		switch {
+		case closed[k] && silent+r.rested+r.busy < m.quorum.Classic || silent+r.rested+r.busy < m.need() && !closed[k]:
+			old = append(old, r.key)
+		case !closed[k] && silent+r.rested < m.need():
+			busy = append(busy, r.key)
+		case m.q.Keys == nil && silent > 0:
+			unsure = append(unsure, r.key)
+		}
+	}
+	return old, busy, unsure
+}
+
+// lookBack reads rows of one range at a timestamp. In the result no option is open. front, if not nil, bounds what is uncertain, or takes in what this read says of it.
+func (c *Client) lookBack(ctx context.Context, q *core.Look, front *frontier) (m *reading, err error) {
+	if front != nil {
+		before := q
+		for again := false; ; again = true {
+			info, err := c.o.Sender.Range(ctx, before.Start(), again)
+			if err != nil {
+				return nil, err
+			}
+			asked := *before
+			asked.Limit = front.limit(&info.Desc, before.Limit)
+			if m, err = c.lookBack(ctx, &asked, nil); err != nil {
+				return nil, err
+			}
+			if m.in == core.PlaceOf(&info.Desc) || asked.Limit == before.Limit {
+				front.note(m)
+				return m, nil
+			}
+			if ctx.Err() != nil { // it may have other voters than was thought: it has changed meanwhile
+				return nil, ctx.Err()
+			}
+		}
+	}
+	start := q.Start()
+	closed := map[string]bool{}
+	// The promise of a term's master is asked for before the acceptors', if it is known that there is one.
+	var by ruledTerm
+	promised := func(r ruledTerm) bool {
+		ok := c.marked(ctx, q, r)
+		if ok {
+			asked := *q
+			asked.Term, by, q = r.ballot, r, &asked
+		}
+		return ok
+	}
+	mayAsk := true // about keys
+	if r := c.ruledBy(ctx, start); r.in != (core.Place{}) {
+		mayAsk = promised(r)
+	}
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		m = newReading(q)
+		var busy, unsure []keys.Key
+		enough, err := c.each(ctx, []*core.Request{{Kind: core.Read, Key: start, Look: q, Generation: by.in.Generation}}, func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*core.Reply) bool {
+			if m.in != core.PlaceOf(d) {
+				m.begin(d)
+			}
+			if rs[0].Looked == nil {
+				return true
+			}
+			m.from(d, from, rs[0].Looked)
+			m.take(rs[0].Looked)
+			if m.termed > m.quorum.Replicas-m.quorum.Reading() && (mayAsk || q.Keys == nil) {
+				return false
+			}
+			if m.heard < m.quorum.Classic || m.heard < m.need() && len(closed) == 0 {
+				return true
+			}
+			var old []keys.Key
+			old, busy, unsure = m.unread(closed)
+			return len(old) > 0
+		})
+		if isOther(err) {
+			return nil, err
+		}
+		if m.termed > m.quorum.Replicas-m.quorum.Reading() && (mayAsk || q.Keys == nil) {
+			if r := (ruledTerm{m.in, m.term}); r != by && promised(r) {
+				continue
+			}
+			if mayAsk = false; q.Keys != nil {
+				continue // the records' masters are asked one by one
+			}
+			if err := c.renew(ctx, start, m.in.Generation); err != nil {
+				return nil, err
+			}
+			if err := c.pause(ctx, pause); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if !enough && m.in != (core.Place{}) && ctx.Err() == nil {
+			switch {
+			case m.heard >= m.need(), m.heard+m.refused >= m.quorum.Replicas, m.refused > m.quorum.Replicas-m.quorum.Classic:
+				return nil, &oldError{q.At, m.since.Forward(q.At.Next())}
+			case q.Keys != nil && m.heard >= m.quorum.Classic && len(closed) < len(q.Keys):
+				busy = q.Keys // masters need fewer replicas
+			}
+		}
+		switch {
+		case len(busy) > 0:
+			if err := c.all(len(busy), func(i int) error { return c.promise(ctx, busy[i], core.Mark{At: q.At, By: q.By}) }); err != nil {
+				return nil, err
+			}
+			for _, k := range busy {
+				closed[string(k)] = true
+			}
+			continue
+		case enough:
+			if err := c.certain(ctx, m, unsure); err != nil {
+				return nil, err
+			}
+			behind, err := c.outcomes(ctx, m)
+			if err != nil {
+				return nil, err
+			}
+			if !behind {
+				return m, nil
+			}
+		}
+		if err := c.pause(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// promise has a master make a promise to a reader, so that all masters of the record keep it (fastpaxos.FP61).
+func (c *Client) promise(ctx context.Context, k keys.Key, m core.Mark) error {
+	_, err := c.ruleAfter(ctx, k, petition{o: core.Option{Name: m.Name(), Keys: []keys.Key{k}}, mark: true}, core.Ballot{})
+	return err
+}
+
+// certain asks for rows again by their keys, of which some replicas knew nothing when they were asked for a span.
+func (c *Client) certain(ctx context.Context, m *reading, ks []keys.Key) error {
+	if len(ks) == 0 {
+		return nil
+	}
+	slices.SortFunc(ks, keys.Key.Compare)
+	again, err := c.lookBack(ctx, &core.Look{Keys: ks, At: m.q.At, Limit: m.q.Limit, By: m.q.By, Term: m.q.Term}, nil)
+	if err != nil {
+		return err
+	}
+	for k, r := range again.rows {
+		m.rows[k] = r
+	}
+	m.newer = m.newer.Forward(again.newer)
+	return nil
+}
+
+// outcomes waits for the outcome of each option that was accepted, or brings it about, and executes those that have committed. behind: a version is missing which an option was made for.
+func (c *Client) outcomes(ctx context.Context, m *reading) (behind bool, err error) {
+	var open []*pastRecord
+	for _, r := range m.rows {
+		r.Votes = slices.DeleteFunc(r.Votes, func(v core.Vote) bool {
+			_, added := r.Addition(v.Name)
+			return added || v.At.LessEq(r.Base.At)
+		})
+		if len(r.Votes) > 0 && (m.q.Keys != nil || m.covered.Contains(r.key)) {
+			open = append(open, r)
+		}
+	}
+	slices.SortFunc(open, func(a, b *pastRecord) int { return a.key.Compare(b.key) })
+	if err := c.all(len(open), func(i int) error {
+		r := open[i]
+		votes := r.Votes
+		r.Votes = nil
+		slices.SortFunc(votes, func(a, b core.Vote) int { return a.Compare(b.Name) })
+		for j := range votes {
+			committed, err := c.outcome(ctx, blocker{r.key, &votes[j].Option})
+			if err != nil {
+				return err
+			}
+			if committed {
+				r.Execute(core.Addition{Option: votes[j].Option})
+			}
+		}
+		return nil
+	}); err != nil {
+		return false, err
+	}
+	for _, r := range m.rows {
+		behind = behind || r.Behind()
+	}
+	return behind, nil
+}
+
+// outcome is that of an option's transaction, once it has ended. If its gateway is gone, it is ended from here.
+func (c *Client) outcome(ctx context.Context, b blocker) (committed bool, err error) {
+	c.mu.Lock()
+	own := c.own[string(b.key)].At == b.option.At || slices.ContainsFunc(c.unshown[string(b.key)], func(q *core.Request) bool { return q.Option.Name == b.option.Name })
+	c.mu.Unlock()
+	if own {
+		return true, nil // the replicas are being told
+	}
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		f, err := c.find(ctx, b.key, b.option.Name)
+		if err != nil {
+			return false, err
+		}
+		if f.outcome != core.Undecided && (f.outcome != core.Past || f.option == nil) {
+			return f.outcome == core.Accepted, nil // if it is past, what it may have written has been told to all
+		}
+		age := time.Duration(c.o.Clock.Now().Wall - b.option.At.Wall)
+		over := age >= stale || age >= core.StalenessMost && b.option.Anchor != nil // then its record decides
+		if !over && age >= fateAfter && b.option.Anchor == nil {
+			switch c.fate(ctx, b.option) {
+			case won:
+				return true, nil
+			case lost:
+				return false, nil
+			case deserted:
+				over = true
+			}
+		}
+		if over {
+			if err := c.finishDangling(ctx, b); err != nil {
+				return false, err
+			}
+		}
+		if err := c.pause(ctx, pause); err != nil {
+			return false, err
+		}
+	}
+}
+
+// readAt reads rows at a timestamp, in the order of their keys.
+func (c *Client) readAt(ctx context.Context, ks []keys.Key, s snapshot) (rows []core.Row, newer clock.Timestamp, err error) {
+	rows = make([]core.Row, len(ks))
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		var groups [][]int
+		if groups, _, err = c.grouped(ctx, ks); err != nil {
+			return nil, newer, err
+		}
+		found := make([]*reading, len(groups))
+		err = c.all(len(groups), func(g int) (err error) {
+			q := &core.Look{At: s.at, Limit: s.limit, By: s.by}
+			for _, i := range groups[g] {
+				q.Keys = append(q.Keys, ks[i])
+			}
+			found[g], err = c.lookBack(ctx, q, s.front)
+			return err
+		})
+		if err == nil {
+			for g, m := range found {
+				newer = newer.Forward(m.newer)
+				for _, i := range groups[g] {
+					if rows[i], err = m.rows[string(ks[i])].Row(ks[i], c.o.Columns); err != nil {
+						return nil, newer, err
+					}
+				}
+			}
+			return rows, newer, nil
+		}
+		if !changing(err) {
+			return nil, newer, err
+		}
+		if err := c.pause(ctx, pause); err != nil {
+			return nil, newer, err
+		}
+	}
+}
+
+// scanAt reads the rows of a part of a span at a timestamp, from the end at which the scan begins; read is that part. Rows without a value are among them.
+func (c *Client) scanAt(ctx context.Context, q core.Look, front *frontier) (rows []core.Row, read keys.Span, newer clock.Timestamp, err error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		one := q
+		if one.Span, err = c.part(ctx, q.Span, q.Reverse); err != nil {
+			return nil, read, newer, err
+		}
+		m, err := c.lookBack(ctx, &one, front)
+		if err != nil {
+			if !changing(err) {
+				return nil, read, newer, err
+			}
+			if err := c.pause(ctx, pause); err != nil {
+				return nil, read, newer, err
+			}
+			continue
+		}
+		for _, r := range m.rows {
+			if !m.covered.Contains(r.key) {
+				continue
+			}
+			w, err := r.Row(r.key, c.o.Columns)
+			if err != nil {
+				return nil, read, newer, err
+			}
+			rows = append(rows, w)
+		}
+		slices.SortFunc(rows, func(a, b core.Row) int {
+			if q.Reverse {
+				a, b = b, a
+			}
+			return a.Key.Compare(b.Key)
+		})
+		return rows, m.covered, m.newer, nil
+	}
+}
