@@ -83,7 +83,7 @@
 //	fastpaxos.FP42 (I4): A physical version that some replica has executed is final, whatever is outstanding: the leaseholder may add it to the base at any time, at its own
 //	    timestamp, and a replica takes over a later version that it finds in its base. Updates that commute stay in the deltas until they are part of a version.
 //
-// fastpaxos.FP80 to fastpaxos.FP83 are about rows that others refer to (gateway/guard.go), fastpaxos.FP84 about what statements that change rows decide by (gateway/current.go), fastpaxos.FP89 about the timestamps of serializable transactions (gateway/client.go), fastpaxos.FP90 to fastpaxos.FP95 about masters of all records of a range (core/term.go), fastpaxos.FP96 and fastpaxos.FP97 about reads at timestamps of earlier generations (core/generations.go).
+// fastpaxos.FP80 to fastpaxos.FP83 are about rows that others refer to (gateway/guard.go), fastpaxos.FP84 about what statements that change rows decide by (gateway/current.go), fastpaxos.FP89 about the timestamps of serializable transactions (gateway/client.go), fastpaxos.FP90 to fastpaxos.FP95 about masters of all records of a range (core/term.go), fastpaxos.FP96 and fastpaxos.FP97 about reads at timestamps of earlier generations (core/generations.go), fastpaxos.FP98 about options that are past (gateway/snapshot.go).
 //
 // # Joint configurations
 //

@@ -235,13 +235,16 @@ func (c *Client) abandoned(ctx context.Context, o *core.Option) bool {
 
 // Check is NewsOptions.Check: it has the transaction of an option end that a row here has heard nothing of, and all replicas hear of it. lacks: the row here lacks what it has written.
 func (c *Client) Check(ctx context.Context, k keys.Key, n core.Name) (lacks bool, err error) {
-	r, err := c.quorum(ctx, k)
-	if err != nil {
-		return true, err
-	}
-	if v := r.Vote(n); v != nil {
-		if err := c.conclude(ctx, kv.TxnID{}, k, r); err != nil {
+	var r *core.Record
+	past := pastOptions{}
+	for again := true; again; {
+		if r, err = c.quorum(ctx, k); err != nil {
 			return true, err
+		}
+		if again = false; r.Vote(n) != nil {
+			if again, err = c.conclude(ctx, kv.TxnID{}, k, r, past); err != nil {
+				return true, err
+			}
 		}
 	}
 	if _, added := r.Addition(n); !added && r.Base.At.Less(n.At) && r.Outcome(n) != core.Accepted {

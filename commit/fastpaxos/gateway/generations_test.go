@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"meridian/clock"
 	"meridian/commit/fastpaxos/core"
 	"meridian/keys"
 	"meridian/kv"
@@ -162,4 +163,48 @@ func TestRetainedNeedsAQuorum(t *testing.T) {
 		}
 		stop(near, far)
 	})
+}
+
+// TestPastIsReadAgain: a reader meets an option, and asks about it when the next generation has begun with the version that was made for what the option has written. Nobody
+// remembers the option any more, and it has committed (fastpaxos.FP98).
+func TestPastIsReadAgain(t *testing.T) {
+	for _, c := range []struct {
+		level kv.Isolation
+		want  string
+	}{{kv.RepeatableRead, " 1 2"}, {kv.ReadCommitted, " 1 2 3"}} {
+		t.Run(fmt.Sprint(c.level), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLab(1)
+				g := w.gateway(1, 1)
+				if err := g.add(t.Context(), "1", "k"); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				k := keys.Key("k")
+				now := func() clock.Timestamp { return clock.Timestamp{Wall: time.Now().UnixNano()} }
+				o := core.Option{Name: core.Name{Txn: kv.TxnID{9}, At: now()}, Keys: []keys.Key{k}, Update: core.Update{Value: []byte(" 1 2")}}
+				w.mu.Lock()
+				for _, a := range w.acceptors(w.descs[0]) {
+					r := a.Record(k)
+					o.Seen = r.Seen()
+					r.Votes = append(r.Votes, core.Vote{Option: o, Verdict: core.Accepted})
+				}
+				w.mu.Unlock()
+				time.Sleep(100 * time.Millisecond)
+				x, tx := g.at(c.level)
+				time.AfterFunc(300*time.Millisecond, func() {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					l := w.log(w.descs[0])
+					l.entries = append(l.entries, core.Final{Key: k, Value: core.Value{At: o.At, Data: o.Value}}, core.Final{Key: k, Value: core.Value{At: now(), Data: []byte(" 1 2 3")}})
+					w.changeAt(0, false)
+				})
+				vs, err := x.Get(t.Context(), tx, []keys.Key{k}, txn.ReadOptions{Fresh: true})
+				if err != nil || string(vs[0]) != c.want {
+					t.Errorf("read %q, %v, want %q", vs, err, c.want)
+				}
+				stop(g)
+			})
+		})
+	}
 }

@@ -310,10 +310,12 @@ func (c *Client) fresh(ctx context.Context, me kv.TxnID, ks []keys.Key) ([]core.
 
 // present is a row as of now, when the transactions of the options that a classic quorum has accepted have ended. Other options may come meanwhile; their transactions had not committed.
 func (c *Client) present(ctx context.Context, me kv.TxnID, k keys.Key) (core.Row, error) {
+	past := pastOptions{}
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		r, err := c.quorum(ctx, k)
 		if err == nil {
-			if err = c.conclude(ctx, me, k, r); err == nil && !r.Behind() {
+			var again bool
+			if again, err = c.conclude(ctx, me, k, r, past); err == nil && !again && !r.Behind() {
 				return r.Row(k, c.o.Columns)
 			}
 		}
@@ -344,8 +346,8 @@ func (c *Client) quorum(ctx context.Context, k keys.Key) (r *core.Record, err er
 	return r, err
 }
 
-// conclude has the options of others in a record end, and executes those that have committed.
-func (c *Client) conclude(ctx context.Context, me kv.TxnID, k keys.Key, r *core.Record) error {
+// conclude has the options of others in a record end, and executes those that have committed. again: the record is to be asked for again, because an option is past that was not so before (fastpaxos.FP98).
+func (c *Client) conclude(ctx context.Context, me kv.TxnID, k keys.Key, r *core.Record, past pastOptions) (again bool, err error) {
 	votes := r.Votes
 	r.Votes = nil
 	slices.SortFunc(votes, func(a, b core.Vote) int { return a.Compare(b.Name) })
@@ -356,17 +358,16 @@ func (c *Client) conclude(ctx context.Context, me kv.TxnID, k keys.Key, r *core.
 			continue
 		}
 		if out != core.Accepted && out != core.Rejected {
-			committed, err := c.outcome(ctx, blocker{k, o})
-			if err != nil {
-				return err
-			}
-			if out = core.Rejected; committed {
-				out = core.Accepted
+			if out, err = c.outcome(ctx, blocker{k, o}); err != nil {
+				return false, err
 			}
 		}
-		if out == core.Accepted {
+		switch out {
+		case core.Accepted:
 			r.Execute(core.Addition{Option: *o})
+		case core.Past:
+			again = past.note(k, o.Name) || again
 		}
 	}
-	return nil
+	return again, nil
 }

@@ -12,6 +12,14 @@ import (
 )
 
 // Reads at a timestamp: a gateway's part (fastpaxos.FP60, fastpaxos.FP61, fastpaxos.FP62).
+//
+//	replicas answer      the next generation begins      a quorum is asked about o
+//	   version 1, o          with version 3                o is past
+//	---------|---------------------|---------------------------|------------> time
+//
+//	fastpaxos.FP98 (I2, I3): An option is past if its transaction has ended, and no record need know how: a quorum has what it has written, if it has committed, or a later version. Answers that were given before that was
+//	    known may have neither, as above, where nobody remembers o because version 3 was made for it. So past means neither committed nor aborted to a reader. It reads again, once: answers that are given
+//	    afterwards have what o has written, and if one of them has o as outstanding and none has executed it, o was aborted.
 
 // snapshot is what rows are read at.
 type snapshot struct {
@@ -203,6 +211,7 @@ func (c *Client) lookBack(ctx context.Context, q *core.Look, front *frontier) (m
 		return ok
 	}
 	mayAsk := true // about keys
+	past := pastOptions{}
 	if r := c.ruledBy(ctx, start); r.in != (core.Place{}) {
 		mayAsk = promised(r)
 	}
@@ -267,7 +276,7 @@ func (c *Client) lookBack(ctx context.Context, q *core.Look, front *frontier) (m
 			if err := c.certain(ctx, m, unsure); err != nil {
 				return nil, err
 			}
-			behind, err := c.outcomes(ctx, m)
+			behind, err := c.outcomes(ctx, m, past)
 			if err != nil {
 				return nil, err
 			}
@@ -304,8 +313,24 @@ func (c *Client) certain(ctx context.Context, m *reading, ks []keys.Key) error {
 	return nil
 }
 
-// outcomes waits for the outcome of each option that was accepted, or brings it about, and executes those that have committed. behind: a version is missing which an option was made for.
-func (c *Client) outcomes(ctx context.Context, m *reading) (behind bool, err error) {
+// pastOptions are options of which a quorum has said that they are past, each with its record's key.
+type pastOptions map[pastOption]bool
+
+type pastOption struct {
+	key string
+	core.Name
+}
+
+// note notes an option, and reports whether it is a new one: an earlier answer about the record's state may lack what the option has written (fastpaxos.FP98).
+func (p pastOptions) note(k keys.Key, n core.Name) (anew bool) {
+	anew = !p[pastOption{string(k), n}]
+	p[pastOption{string(k), n}] = true
+	return anew
+}
+
+// outcomes waits for the outcome of each option that was accepted, or brings it about, and executes those that have committed. behind: a version is missing which an option was made for, or may be missing
+// because an option is past that was not so before the rows were read (fastpaxos.FP98).
+func (c *Client) outcomes(ctx context.Context, m *reading, past pastOptions) (behind bool, err error) {
 	var open []*pastRecord
 	for _, r := range m.rows {
 		r.Votes = slices.DeleteFunc(r.Votes, func(v core.Vote) bool {
@@ -317,23 +342,30 @@ func (c *Client) outcomes(ctx context.Context, m *reading) (behind bool, err err
 		}
 	}
 	slices.SortFunc(open, func(a, b *pastRecord) int { return a.key.Compare(b.key) })
+	ended := make([][]core.Name, len(open)) // of each record, those that are past
 	if err := c.all(len(open), func(i int) error {
 		r := open[i]
 		votes := r.Votes
 		r.Votes = nil
 		slices.SortFunc(votes, func(a, b core.Vote) int { return a.Compare(b.Name) })
 		for j := range votes {
-			committed, err := c.outcome(ctx, blocker{r.key, &votes[j].Option})
-			if err != nil {
+			switch out, err := c.outcome(ctx, blocker{r.key, &votes[j].Option}); {
+			case err != nil:
 				return err
-			}
-			if committed {
+			case out == core.Accepted:
 				r.Execute(core.Addition{Option: votes[j].Option})
+			case out == core.Past:
+				ended[i] = append(ended[i], votes[j].Name)
 			}
 		}
 		return nil
 	}); err != nil {
 		return false, err
+	}
+	for i, r := range open {
+		for _, n := range ended[i] {
+			behind = past.note(r.key, n) || behind
+		}
 	}
 	for _, r := range m.rows {
 		behind = behind || r.Behind()
@@ -341,41 +373,41 @@ func (c *Client) outcomes(ctx context.Context, m *reading) (behind bool, err err
 	return behind, nil
 }
 
-// outcome is that of an option's transaction, once it has ended. If its gateway is gone, it is ended from here.
-func (c *Client) outcome(ctx context.Context, b blocker) (committed bool, err error) {
+// outcome is that of an option's transaction, once it has ended: Accepted if it has committed, Rejected if not, or Past: what it may have written has been told to all. If its gateway is gone, it is ended from here.
+func (c *Client) outcome(ctx context.Context, b blocker) (core.Verdict, error) {
 	c.mu.Lock()
 	own := c.own[string(b.key)].At == b.option.At || slices.ContainsFunc(c.unshown[string(b.key)], func(q *core.Request) bool { return q.Option.Name == b.option.Name })
 	c.mu.Unlock()
 	if own {
-		return true, nil // the replicas are being told
+		return core.Accepted, nil // the replicas are being told
 	}
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		f, err := c.find(ctx, b.key, b.option.Name)
 		if err != nil {
-			return false, err
+			return core.Undecided, err
 		}
 		if f.outcome != core.Undecided && (f.outcome != core.Past || f.option == nil) {
-			return f.outcome == core.Accepted, nil // if it is past, what it may have written has been told to all
+			return f.outcome, nil
 		}
 		age := time.Duration(c.o.Clock.Now().Wall - b.option.At.Wall)
 		over := age >= stale || age >= core.StalenessMost && b.option.Anchor != nil // then its record decides
 		if !over && age >= fateAfter && b.option.Anchor == nil {
 			switch c.fate(ctx, b.option) {
 			case won:
-				return true, nil
+				return core.Accepted, nil
 			case lost:
-				return false, nil
+				return core.Rejected, nil
 			case deserted:
 				over = true
 			}
 		}
 		if over {
 			if err := c.finishDangling(ctx, b); err != nil {
-				return false, err
+				return core.Undecided, err
 			}
 		}
 		if err := c.pause(ctx, pause); err != nil {
-			return false, err
+			return core.Undecided, err
 		}
 	}
 }
