@@ -2,14 +2,12 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"meridian/commit/fastpaxos/core"
 	"meridian/keys"
 	"meridian/kv"
-	"meridian/transport"
 )
 
 // How a gateway keeps what the default level reads from being older than its sessions allow (fastpaxos.FP85): an answer that may be older is not used if a quorum gives a newer one.
@@ -132,130 +130,4 @@ func (c *Client) renewScan(ctx context.Context, q *core.Look, l *core.Looked) (*
 		return l, err
 	}
 	return &core.Looked{Rows: slices.DeleteFunc(rows, func(w core.Row) bool { return w.Value == nil }), Resume: restOf(q.Span, read, q.Reverse)}, nil
-}
-
-// fate is what an option's gateway says of its transaction.
-type fate uint8
-
-const (
-	// unclear: the gateway was not asked, or is of a release that does not know the question.
-	unclear fate = iota
-	// working: it is at work on it.
-	working
-	// won and lost: it has committed, or not, and the replicas are being told.
-	won
-	lost
-	// deserted: the gateway does not answer, or does not know of it.
-	deserted
-)
-
-// fate asks an option's gateway.
-func (c *Client) fate(ctx context.Context, o *core.Option) fate {
-	n := gatewayOf(o.At)
-	switch {
-	case n == 0 || c.o.Peers == nil || len(o.Keys) == 0:
-		return unclear
-	case n == c.o.NodeID():
-		return c.fateHere(o.Name)
-	}
-	told, err := c.ask(ctx, n, 0, &Ask{Kind: Fate, Key: o.Keys[0], Option: core.Option{Name: o.Name}})
-	var unreachable *transport.UnreachableError
-	switch {
-	case err != nil && ctx.Err() == nil && (errors.Is(err, errSilent) || errors.As(err, &unreachable) || errors.Is(err, context.DeadlineExceeded)):
-		return deserted
-	case err != nil:
-		return unclear
-	case told.Granted:
-		return working
-	case told.Learned.Verdict == core.Accepted:
-		return won
-	case told.Learned.Verdict == core.Rejected:
-		return lost
-	}
-	return deserted
-}
-
-// fates are the transactions that a gateway works on, and those that it has ended lately.
-type fates struct {
-	working     map[core.Name]bool
-	now, before map[core.Name]bool // whether they have committed
-	swapped     time.Duration
-}
-
-// fateHere is fate of this gateway's transaction.
-func (c *Client) fateHere(n core.Name) fate {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.fates.working[n] {
-		return working
-	}
-	committed, ok := c.fates.now[n]
-	if !ok {
-		committed, ok = c.fates.before[n]
-	}
-	switch {
-	case !ok:
-		return deserted
-	case committed:
-		return won
-	}
-	return lost
-}
-
-// worksOn says that the gateway is at work on a transaction until the returned function is called.
-func (c *Client) worksOn(n core.Name) (done func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.fates.working[n] = true
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.fates.working, n)
-	}
-}
-
-// decided remembers the outcome of a transaction of this gateway for as long as replicas may not have heard. The caller has locked mu.
-func (f *fates) decided(n core.Name, committed bool, now time.Duration) {
-	if now-f.swapped > 2*stale || len(f.now) > fatesMost {
-		f.now, f.before, f.swapped = map[core.Name]bool{}, f.now, now
-	}
-	f.now[n] = committed
-}
-
-// abandoned reports whether an option is old enough for others to end its transaction, or its gateway does not work on it, and has not ended it.
-func (c *Client) abandoned(ctx context.Context, o *core.Option) bool {
-	switch age := time.Duration(c.o.Clock.Now().Wall - o.At.Wall); {
-	case age >= stale:
-		return true
-	case age < fateAfter || o.Anchor != nil: // its record decides
-		return false
-	}
-	return c.fate(ctx, o) == deserted
-}
-
-// Check is NewsOptions.Check: it has the transaction of an option end that a row here has heard nothing of, and all replicas hear of it. lacks: the row here lacks what it has written.
-func (c *Client) Check(ctx context.Context, k keys.Key, n core.Name) (lacks bool, err error) {
-	var r *core.Record
-	past := pastOptions{}
-	for again := true; again; {
-		if r, err = c.quorum(ctx, k); err != nil {
-			return true, err
-		}
-		if again = false; r.Vote(n) != nil {
-			if again, err = c.conclude(ctx, kv.TxnID{}, k, r, past); err != nil {
-				return true, err
-			}
-		}
-	}
-	if _, added := r.Addition(n); !added && r.Base.At.Less(n.At) && r.Outcome(n) != core.Accepted {
-		return false, nil // it was aborted, or has never come to those that answered
-	}
-	here, err := c.send(ctx, &core.Request{Kind: core.Query, Key: k})
-	if err != nil {
-		return true, err
-	}
-	if here.Record != nil && here.Record.Covers(n) {
-		return false, nil
-	}
-	return true, c.mendVersions(ctx, k)
 }

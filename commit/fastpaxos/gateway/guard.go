@@ -137,27 +137,6 @@ func restOf(all, read keys.Span, reverse bool) *keys.Span {
 // freshBytes is how much a fresh scan reads at once. Chosen by us.
 const freshBytes = 1 << 20
 
-// gathered is what the replicas of a classic quorum, in one generation, have answered.
-type gathered struct {
-	at   core.Place
-	rs   [][]*core.Reply
-	from []kv.ReplicaID
-}
-
-// gather asks requests of a classic quorum of one range.
-func (c *Client) gather(ctx context.Context, qs []*core.Request) (g gathered, err error) {
-	_, err = c.each(ctx, qs, func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*core.Reply) bool {
-		if g.at != core.PlaceOf(d) {
-			g = gathered{at: core.PlaceOf(d)}
-		}
-		if !slices.Contains(g.from, from) && !slices.ContainsFunc(rs, func(r *core.Reply) bool { return r.Looked == nil }) {
-			g.from, g.rs = append(g.from, from), append(g.rs, rs)
-		}
-		return len(g.rs) < core.QuorumsIn(d).Classic
-	})
-	return g, err
-}
-
 // scanFresh reads the rows of a part of a span, from the end at which the scan begins (fastpaxos.FP82); read is that part. Rows without a value are among them.
 func (c *Client) scanFresh(ctx context.Context, me kv.TxnID, q core.Look) (rows []core.Row, read keys.Span, err error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
@@ -189,60 +168,6 @@ func (c *Client) scanFresh(ctx context.Context, me kv.TxnID, q core.Look) (rows 
 			return nil, read, err
 		}
 	}
-}
-
-// merge gives the rows of the part of a span that all replicas have read, as far as all of them have the same state of a row, and the keys of which they know different things, or of which there are options.
-func (g *gathered) merge(q *core.Look) (rows []core.Row, read keys.Span, unsure []keys.Key) {
-	read = q.Span
-	for _, rs := range g.rs {
-		switch l := rs[0].Looked; {
-		case l.Resume == nil:
-		case q.Reverse && read.Start.Less(l.Resume.End):
-			read.Start = l.Resume.End
-		case !q.Reverse && l.Resume.Start.Less(read.End):
-			read.End = l.Resume.Start
-		}
-	}
-	type known struct {
-		row    core.Row
-		times  int
-		differ bool
-	}
-	all := map[string]*known{}
-	at := func(k keys.Key) *known {
-		x := all[string(k)]
-		if x == nil {
-			x = &known{}
-			all[string(k)] = x
-		}
-		return x
-	}
-	for _, rs := range g.rs {
-		l := rs[0].Looked
-		for _, w := range l.Rows {
-			x := at(w.Key)
-			x.differ = x.differ || x.times > 0 && x.row.Seen != w.Seen
-			x.row = w
-			x.times++
-		}
-		for _, k := range l.Behind {
-			at(k).differ = true
-		}
-		for _, o := range l.Open {
-			at(o.Key).differ = true
-		}
-	}
-	for k, x := range all {
-		switch {
-		case !read.Contains(keys.Key(k)):
-		case x.differ || x.times < len(g.rs):
-			unsure = append(unsure, keys.Key(k))
-		default:
-			rows = append(rows, x.row)
-		}
-	}
-	slices.SortFunc(unsure, keys.Key.Compare)
-	return rows, read, unsure
 }
 
 // fresh reads keys as of now (fastpaxos.FP82), in their order: of each the latest state that one of a classic quorum has, with the options that these have accepted and that have committed, once that is known.
@@ -326,48 +251,4 @@ func (c *Client) present(ctx context.Context, me kv.TxnID, k keys.Key) (core.Row
 			return core.Row{}, err
 		}
 	}
-}
-
-// quorum is all that a classic quorum knows of a record.
-func (c *Client) quorum(ctx context.Context, k keys.Key) (r *core.Record, err error) {
-	var at core.Place
-	heard := 0
-	_, err = c.each(ctx, []*core.Request{{Kind: core.Query, Key: k}}, func(d *kv.RangeDescriptor, _ kv.ReplicaID, rs []*core.Reply) bool {
-		if rs[0].Record == nil {
-			return true
-		}
-		if at != core.PlaceOf(d) {
-			at, r, heard = core.PlaceOf(d), &core.Record{}, 0
-		}
-		r.Join(rs[0].Record)
-		heard++
-		return heard < core.QuorumsIn(d).Classic
-	})
-	return r, err
-}
-
-// conclude has the options of others in a record end, and executes those that have committed. again: the record is to be asked for again, because an option is past that was not so before (fastpaxos.FP98).
-func (c *Client) conclude(ctx context.Context, me kv.TxnID, k keys.Key, r *core.Record, past pastOptions) (again bool, err error) {
-	votes := r.Votes
-	r.Votes = nil
-	slices.SortFunc(votes, func(a, b core.Vote) int { return a.Compare(b.Name) })
-	for i := range votes {
-		o := &votes[i].Option
-		out := r.Outcome(o.Name)
-		if _, executed := r.Addition(o.Name); executed || o.At.LessEq(r.Base.At) || o.Txn == me {
-			continue
-		}
-		if out != core.Accepted && out != core.Rejected {
-			if out, err = c.outcome(ctx, blocker{k, o}); err != nil {
-				return false, err
-			}
-		}
-		switch out {
-		case core.Accepted:
-			r.Execute(core.Addition{Option: *o})
-		case core.Past:
-			again = past.note(k, o.Name) || again
-		}
-	}
-	return again, nil
 }

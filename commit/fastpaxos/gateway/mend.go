@@ -5,6 +5,7 @@ import (
 
 	"meridian/commit/fastpaxos/core"
 	"meridian/keys"
+	"meridian/kv"
 )
 
 // mendedAtOnce bounds what is mended at a node at the same time. Chosen by us.
@@ -79,4 +80,31 @@ func (c *Client) mendOutcome(ctx context.Context, o *core.Option) error {
 	}
 	_, err := c.tell(ctx, qs)
 	return err
+}
+
+// Check is NewsOptions.Check: it has the transaction of an option end that a row here has heard nothing of, and all replicas hear of it. lacks: the row here lacks what it has written.
+func (c *Client) Check(ctx context.Context, k keys.Key, n core.Name) (lacks bool, err error) {
+	var r *core.Record
+	past := pastOptions{}
+	for again := true; again; {
+		if r, err = c.quorum(ctx, k); err != nil {
+			return true, err
+		}
+		if again = false; r.Vote(n) != nil {
+			if again, err = c.conclude(ctx, kv.TxnID{}, k, r, past); err != nil {
+				return true, err
+			}
+		}
+	}
+	if _, added := r.Addition(n); !added && r.Base.At.Less(n.At) && r.Outcome(n) != core.Accepted {
+		return false, nil // it was aborted, or has never come to those that answered
+	}
+	here, err := c.send(ctx, &core.Request{Kind: core.Query, Key: k})
+	if err != nil {
+		return true, err
+	}
+	if here.Record != nil && here.Record.Covers(n) {
+		return false, nil
+	}
+	return true, c.mendVersions(ctx, k)
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"meridian/clock"
 	"meridian/commit"
 	"meridian/commit/fastpaxos/core"
 	"meridian/keys"
@@ -14,183 +13,6 @@ import (
 )
 
 // Transactions whose gateways may be gone, and the end of those that have committed or not: the gateway's part of it.
-
-// ended makes the outcome of this gateway's transaction known to the replicas, in the background. Until all have it, the gateway reads what it has
-// committed from what it remembers. A commuting update is on top of what the replicas have, so one that is read from is shown it first.
-func (c *Client) ended(options []core.Option, ks []keys.Key, committed bool) {
-	within := time.Duration(0)
-	c.mu.Lock()
-	c.fates.decided(options[0].Name, committed, c.o.Host.Clock.Monotonic())
-	c.mu.Unlock()
-	if committed {
-		c.mu.Lock()
-		if len(c.turns.hot) == 0 || !slices.ContainsFunc(ks, func(k keys.Key) bool { return c.turns.hot[string(k)] > 0 }) {
-			within = ridesWithin // nobody waits, as far as is known
-		}
-		for i := range options {
-			switch o := &options[i]; {
-			case len(o.Deltas) > 0:
-				k := string(ks[i])
-				c.unshown[k] = append(c.unshown[k], &core.Request{Kind: core.Show, Key: ks[i], Option: *o, Committed: true})
-			case !o.Commutes() && c.own[string(ks[i])].At.Less(o.At):
-				c.own[string(ks[i])] = core.Value{At: o.At, Data: o.Value}
-			}
-		}
-		c.mu.Unlock()
-	}
-	e := &ending{committed: committed, qs: make([]*core.Request, len(options))}
-	for i := range options {
-		e.qs[i] = end(ks[i], options[i], committed)
-	}
-	c.announce(e, within)
-}
-
-// nearby bounds the wait for the nearest replica: a round trip within a region.
-const nearby = 3 * time.Millisecond
-
-// known is what this gateway knows of rows, from before it asks a replica for them. Later it may have forgotten a version, because all replicas have it by then, while the answer is from before that.
-type known struct {
-	shows []*core.Request       // what the replica is shown first (fastpaxos.FP72)
-	own   map[string]core.Value // by key (fastpaxos.FP22)
-}
-
-// known is what the gateway knows of some rows.
-func (c *Client) known(ks []keys.Key) (n known) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.unshown) > 0 {
-		for _, k := range ks {
-			n.shows = append(n.shows, c.unshown[string(k)]...)
-		}
-	}
-	if len(c.own) > 0 {
-		for _, k := range ks {
-			if v, ok := c.own[string(k)]; ok {
-				n.add(string(k), v)
-			}
-		}
-	}
-	return n
-}
-
-// knownIn is what it knows of the rows of a span.
-func (c *Client) knownIn(s keys.Span) (n known) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, qs := range c.unshown {
-		if s.Contains(qs[0].Key) {
-			n.shows = append(n.shows, qs...)
-		}
-	}
-	for k, v := range c.own {
-		if s.Contains(keys.Key(k)) {
-			n.add(k, v)
-		}
-	}
-	return n
-}
-
-func (n *known) add(k string, v core.Value) {
-	if n.own == nil {
-		n.own = map[string]core.Value{}
-	}
-	n.own[k] = v
-}
-
-// version is a row as this gateway knows it: at least what it has committed by itself.
-func (n *known) version(w *core.Row) {
-	if v, ok := n.own[string(w.Key)]; ok && w.Seen.Base.Less(v.At) {
-		w.Value, w.Seen, w.Last = v.Data, core.Seen{Base: v.At}, v.At
-	}
-}
-
-// first puts what is shown in front of questions.
-func (n *known) first(qs ...*core.Request) []*core.Request {
-	return append(n.shows[:len(n.shows):len(n.shows)], qs...)
-}
-
-// shown takes in that the nearest replica was shown updates.
-func (c *Client) shown(qs []*core.Request) {
-	if len(qs) == 0 {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, q := range qs {
-		c.show(q.Key, q.Option.At)
-	}
-}
-
-// show forgets that an update has to be shown. The caller has locked mu.
-func (c *Client) show(k keys.Key, at clock.Timestamp) {
-	if qs, ok := c.unshown[string(k)]; ok {
-		if qs = slices.DeleteFunc(slices.Clone(qs), func(q *core.Request) bool { return q.Option.At == at }); len(qs) > 0 {
-			c.unshown[string(k)] = qs
-		} else {
-			delete(c.unshown, string(k))
-		}
-	}
-}
-
-// disown forgets what was committed of a row: replicas have it.
-func (c *Client) disown(k keys.Key, at clock.Timestamp) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.show(k, at)
-	if v, ok := c.own[string(k)]; ok && v.At == at {
-		delete(c.own, string(k))
-	}
-}
-
-// refresh asks a quorum for a row of which the nearest replica had not the newest version, so that the next transaction of this gateway reads that. If
-// the replica does not get the version from others soon, it gets it from here (fastpaxos.FP22). floor is a timestamp at or below which the record accepts nothing any more.
-func (c *Client) refresh(ctx context.Context, k keys.Key, seen clock.Timestamp) (floor clock.Timestamp, err error) {
-	newest, floor, _, err := c.newest(ctx, k, func(q core.Quorums) int { return q.Classic })
-	if err != nil || newest.At.LessEq(seen) {
-		return floor, err
-	}
-	c.mu.Lock()
-	known := newest.At.LessEq(c.own[string(k)].At)
-	if !known {
-		c.own[string(k)] = newest
-	}
-	c.mu.Unlock()
-	if known {
-		return floor, nil
-	}
-	c.later(func(ctx context.Context) {
-		defer c.disown(k, newest.At)
-		if c.pause(ctx, roundTime) != nil {
-			return
-		}
-		now, _, behind, err := c.newest(ctx, k, func(q core.Quorums) int { return q.Replicas })
-		if err == nil && behind && newest.At.LessEq(now.At) {
-			// A master makes the record the same everywhere. It need not decide about anything.
-			_, _ = c.rule(ctx, k, core.Option{Name: core.Name{At: now.At}, Keys: []keys.Key{k}}, true)
-			_ = c.pause(ctx, roundTime)
-		}
-	})
-	return floor, nil
-}
-
-// newest is the newest physical version of a row that some of its acceptors know, and whether others of these do not.
-func (c *Client) newest(ctx context.Context, k keys.Key, enough func(core.Quorums) int) (v core.Value, floor clock.Timestamp, behind bool, err error) {
-	heard := 0
-	_, err = c.each(ctx, []*core.Request{{Kind: core.Query, Key: k}}, func(d *kv.RangeDescriptor, _ kv.ReplicaID, rs []*core.Reply) bool {
-		r := rs[0].Record
-		if r == nil {
-			return true
-		}
-		floor = floor.Forward(r.Floor).Forward(r.Closed)
-		behind = behind || heard > 0 && r.Base.At != v.At
-		if v.At.Less(r.Base.At) {
-			v = r.Base
-		}
-		heard++
-		return heard < enough(core.QuorumsIn(d))
-	})
-	return v, floor, behind, err
-}
 
 // close tells the records of a transaction all of whose options have ended, at quorums, that nobody will ask for it (fastpaxos.FP6).
 func (c *Client) close(ctx context.Context, qs []*core.Request, everyone bool) {
@@ -308,9 +130,6 @@ func (c *Client) recall(ctx context.Context, k keys.Key, n core.Name) (l core.Le
 	return core.Learned{Name: n, Verdict: core.Past}, nil
 }
 
-// stale is how old an option is before others than its gateway finish its transaction: as long as the leader protocol waits for a heartbeat.
-const stale = commit.Expiry
-
 // clearAsks is for how long an option has stood in the way when its gateway is asked about it, and again. Chosen by us.
 const clearAsks = time.Second
 
@@ -380,85 +199,6 @@ func (c *Client) finishDangling(ctx context.Context, b blocker) error {
 	_, err = c.tell(ctx, []*core.Request{end(b.key, *f.option, f.outcome == core.Accepted)})
 	return err
 }
-
-// found is what a quorum of a record's acceptors know of an option.
-type found struct {
-	outcome core.Verdict
-	option  *core.Option // nil: nobody has it outstanding
-}
-
-func (c *Client) find(ctx context.Context, k keys.Key, n core.Name) (f found, err error) {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		f = found{}
-		heard := 0
-		enough, err := c.each(ctx, []*core.Request{{Kind: core.Query, Key: k}}, func(d *kv.RangeDescriptor, _ kv.ReplicaID, rs []*core.Reply) bool {
-			r := rs[0].Record
-			if r == nil {
-				return true
-			}
-			heard++
-			if v := r.Vote(n); v != nil && f.option == nil {
-				o := v.Option
-				f.option = &o
-			}
-			if out := r.Outcome(n); f.outcome == core.Undecided || out == core.Accepted || out == core.Rejected {
-				f.outcome = out
-			}
-			return heard < core.QuorumsIn(d).Classic
-		})
-		if enough || isOther(err) {
-			return f, err
-		}
-		if err := c.pause(ctx, pause); err != nil {
-			return f, err
-		}
-	}
-}
-
-// stands asks the record of an option's transaction whether that was committed at the option's timestamp. Pending: it is alive, and its gateway
-// knows soon.
-func (c *Client) stands(ctx context.Context, o *core.Option, k keys.Key) (kv.Status, error) {
-	t := kv.Txn{TxnMeta: kv.TxnMeta{ID: o.Txn, Anchor: o.Anchor, WriteTimestamp: o.At, MinTimestamp: o.At}, Status: kv.Pending}
-	meta := t.TxnMeta
-	resp, err := c.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.QueryTxnRequest{Txn: meta}}})
-	if err != nil {
-		return kv.Pending, err
-	}
-	q, ok := one[*kv.QueryTxnResponse](resp)
-	if !ok {
-		return kv.Pending, errOther
-	}
-	if q.Exists {
-		t = q.Txn
-	}
-	if t.Status == kv.Staging || t.Status == kv.Pending && commit.NewRecord(&t, t.Status).Expired(c.o.Clock.Now()) {
-		resp, err := c.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.PushTxnRequest{Pushee: meta, Kind: kv.PushTouch, Key: k}}})
-		if err != nil {
-			return kv.Pending, err
-		}
-		p, ok := one[*kv.PushTxnResponse](resp)
-		if !ok {
-			return kv.Pending, errOther
-		}
-		t = p.Pushee
-	}
-	switch {
-	case t.Status == kv.Committed && t.WriteTimestamp != o.At:
-		return kv.Aborted, nil // this option is of an attempt that was given up
-	case t.Status == kv.Committed || t.Status == kv.Aborted:
-		return t.Status, nil
-	}
-	return kv.Pending, nil
-}
-
-func one[T kv.Response](b *kv.BatchResponse) (r T, ok bool) {
-	if len(b.Responses) == 1 {
-		r, ok = b.Responses[0].(T)
-	}
-	return r, ok
-}
-
-var errOther error = &kv.InternalError{Message: "fastpaxos: a range answered another question"}
 
 // Witness answers whether a transaction's options were learned as accepted, and prevents those that were not (commit.Finisher).
 func (c *Client) Witness(ctx context.Context, r *commit.Record, writes []kv.InFlightWrite) (all bool, err error) {
@@ -540,33 +280,98 @@ func (c *Client) Resolve(ctx context.Context, spans []keys.Span, meta kv.TxnMeta
 	return err
 }
 
-// send asks the nearest replica.
-func (c *Client) send(ctx context.Context, q *core.Request) (*core.Reply, error) {
-	rs, err := c.nearest(ctx, []*core.Request{q})
-	if err != nil {
-		return nil, err
+// abandoned reports whether an option is old enough for others to end its transaction, or its gateway does not work on it, and has not ended it.
+func (c *Client) abandoned(ctx context.Context, o *core.Option) bool {
+	switch age := time.Duration(c.o.Clock.Now().Wall - o.At.Wall); {
+	case age >= stale:
+		return true
+	case age < fateAfter || o.Anchor != nil: // its record decides
+		return false
 	}
-	return rs[0], nil
+	return c.fate(ctx, o) == deserted
 }
 
-// nearest asks the nearest replicas, again while the range changes. Nobody relies on what these say as on a promise: a Query of one is for those who would like to know when to
-// go on, so no other node has to hear of it first (fence.FE5).
-func (c *Client) nearest(ctx context.Context, qs []*core.Request) ([]*core.Reply, error) {
+type blocker struct {
+	key    keys.Key
+	option *core.Option
+}
+
+// outcome is that of an option's transaction, once it has ended: Accepted if it has committed, Rejected if not, or Past: what it may have written has been told to all. If its gateway is gone, it is ended from here.
+func (c *Client) outcome(ctx context.Context, b blocker) (core.Verdict, error) {
+	c.mu.Lock()
+	own := c.own[string(b.key)].At == b.option.At || slices.ContainsFunc(c.unshown[string(b.key)], func(q *core.Request) bool { return q.Option.Name == b.option.Name })
+	c.mu.Unlock()
+	if own {
+		return core.Accepted, nil // the replicas are being told
+	}
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		b := batch(qs)
-		b.Target = kv.ToNearest
-		for _, r := range b.Requests {
-			r.(*kv.ProtocolRequest).Reads = true
+		f, err := c.find(ctx, b.key, b.option.Name)
+		if err != nil {
+			return core.Undecided, err
 		}
-		resp, err := c.o.Sender.Send(ctx, b)
-		if err == nil {
-			return replies(resp, len(qs), 0)
+		if f.outcome != core.Undecided && (f.outcome != core.Past || f.option == nil) {
+			return f.outcome, nil
 		}
-		if !changing(err) {
-			return nil, err
+		age := time.Duration(c.o.Clock.Now().Wall - b.option.At.Wall)
+		over := age >= stale || age >= core.StalenessMost && b.option.Anchor != nil // then its record decides
+		if !over && age >= fateAfter && b.option.Anchor == nil {
+			switch c.fate(ctx, b.option) {
+			case won:
+				return core.Accepted, nil
+			case lost:
+				return core.Rejected, nil
+			case deserted:
+				over = true
+			}
+		}
+		if over {
+			if err := c.finishDangling(ctx, b); err != nil {
+				return core.Undecided, err
+			}
 		}
 		if err := c.pause(ctx, pause); err != nil {
-			return nil, err
+			return core.Undecided, err
 		}
 	}
+}
+
+// pastOptions are options of which a quorum has said that they are past, each with its record's key.
+type pastOptions map[pastOption]bool
+
+type pastOption struct {
+	key string
+	core.Name
+}
+
+// note notes an option, and reports whether it is a new one: an earlier answer about the record's state may lack what the option has written (fastpaxos.FP98).
+func (p pastOptions) note(k keys.Key, n core.Name) (anew bool) {
+	anew = !p[pastOption{string(k), n}]
+	p[pastOption{string(k), n}] = true
+	return anew
+}
+
+// conclude has the options of others in a record end, and executes those that have committed. again: the record is to be asked for again, because an option is past that was not so before (fastpaxos.FP98).
+func (c *Client) conclude(ctx context.Context, me kv.TxnID, k keys.Key, r *core.Record, past pastOptions) (again bool, err error) {
+	votes := r.Votes
+	r.Votes = nil
+	slices.SortFunc(votes, func(a, b core.Vote) int { return a.Compare(b.Name) })
+	for i := range votes {
+		o := &votes[i].Option
+		out := r.Outcome(o.Name)
+		if _, executed := r.Addition(o.Name); executed || o.At.LessEq(r.Base.At) || o.Txn == me {
+			continue
+		}
+		if out != core.Accepted && out != core.Rejected {
+			if out, err = c.outcome(ctx, blocker{k, o}); err != nil {
+				return false, err
+			}
+		}
+		switch out {
+		case core.Accepted:
+			r.Execute(core.Addition{Option: *o})
+		case core.Past:
+			again = past.note(k, o.Name) || again
+		}
+	}
+	return again, nil
 }

@@ -3,8 +3,6 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"meridian/clock"
@@ -15,11 +13,6 @@ import (
 )
 
 // The questions of gateways to each other about a record that several of them want.
-
-// Peers takes what a gateway asks another one to that, and brings the answer: Client.Serve of the node.
-type Peers interface {
-	Ask(ctx context.Context, to kv.NodeID, msg []byte) ([]byte, error)
-}
 
 // AskKind is what a gateway asks for.
 type AskKind uint8
@@ -159,12 +152,6 @@ func readTold(r *wire.Reader, a *Told) {
 // alive. Chosen by us: most decisions take two rounds.
 const patience = 500 * time.Millisecond
 
-// Pacer knows how long nodes take to answer; route.Sender does.
-type Pacer interface {
-	// Answers is how long a node's answer may take, and whether the node is silent: it has not answered for longer than that.
-	Answers(n kv.NodeID) (within time.Duration, silent bool)
-}
-
 // answers is how long a node's answer may take, zero if the node seems to be lost.
 func (c *Client) answers(n kv.NodeID) time.Duration {
 	within, silent := c.pace(n)
@@ -199,65 +186,4 @@ func (c *Client) ask(ctx context.Context, to kv.NodeID, takes time.Duration, q *
 	r, a := wire.Read(bytes.Clone(b)), &Told{}
 	readTold(&r, a)
 	return a, r.Err()
-}
-
-// Serve answers what another node's gateway asks.
-func (c *Client) Serve(ctx context.Context, from kv.NodeID, msg []byte) ([]byte, error) {
-	r, q := wire.Read(bytes.Clone(msg)), &Ask{}
-	readAsk(&r, q)
-	if err := r.Err(); err != nil {
-		return nil, err
-	}
-	var out Told
-	var err error
-	switch q.Kind {
-	case Decide:
-		ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, patience)
-		defer cancel()
-		if to := c.handedTo(q.Key); to != 0 && to != from {
-			out.Ballot = core.Ballot{Master: uint64(to)}
-			break
-		}
-		var lost *lostError
-		var open *openError
-		out.Learned, err = c.ruleHere(ctx, q.Key, &petition{o: q.Option, prevent: q.Prevent, mark: q.Mark, direct: q.Direct, from: from}, q.Ballot)
-		switch {
-		case err == nil:
-			out.Ballot, out.Yours = c.handOver(q.Key, from)
-		case errors.As(err, &open):
-			out.Open, err = true, nil
-		case errors.As(err, &lost):
-			out.Ballot, err = lost.to, nil
-		case err != nil && ctx.Err() != nil:
-			err = nil // it has nobody's decision yet
-		}
-	case Turn:
-		out = c.keep(ctx, from, q)
-	case Done:
-		c.givenBack(from, q)
-	case Hot:
-		c.heat(q.Key)
-	case Held:
-		out.Granted = c.holds(from, q)
-	case MarkSpan:
-		ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, patience)
-		defer cancel()
-		var ok bool
-		m := core.MarkOf(q.Option.Name)
-		if ok, err = c.markSpan(ctx, &core.Look{Keys: q.Keys, Span: keys.Span{Start: q.Key, End: q.End}, At: m.At, By: m.By}, q.Ballot); ok {
-			out.Ballot = q.Ballot
-		}
-	case Fate:
-		switch c.fateHere(q.Option.Name) {
-		case working:
-			out.Granted = true
-		case won:
-			out.Learned.Verdict = core.Accepted
-		case lost:
-			out.Learned.Verdict = core.Rejected
-		}
-	default:
-		err = fmt.Errorf("fastpaxos: a gateway asks for something unknown (%d)", q.Kind)
-	}
-	return out.Append(nil), err
 }

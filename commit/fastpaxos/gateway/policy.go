@@ -75,12 +75,6 @@ func (w *writers) most(of func(kv.NodeID) bool) bool {
 	return n >= mostOf
 }
 
-// Regions knows where nodes are; route.Sender does.
-type Regions interface {
-	// Region is empty if it is not known.
-	Region(n kv.NodeID) string
-}
-
 // near reports whether two nodes are in one region, as far as this one knows.
 func (c *Client) near(a, b kv.NodeID) bool {
 	if a == b {
@@ -252,12 +246,6 @@ func (c *Client) newMaster(ctx context.Context, k keys.Key, d *kv.RangeDescripto
 	}
 	m.Judges = policy.Ballots == core.LearnedBallots
 	return m
-}
-
-// Leaders knows which node has the lease of a range; route.Sender does.
-type Leaders interface {
-	// Leaseholder asks the range if it does not know, or if fresh is set.
-	Leaseholder(ctx context.Context, k keys.Key, fresh bool) (kv.NodeID, error)
 }
 
 // leaseholder is the node near which a classic record's master is. Zero: it is not known, or does not answer. A lease may move, of which those who write without it do not hear: the range is asked

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -454,3 +455,17 @@ func (m *memory) put(k string, r *core.Record, now time.Duration) {
 	}
 	m.of[k] = remembrance{r, now}
 }
+
+// number is one that no other master has. It names this node (Ballot.Node), and says nothing else: whose ballot is the later one is a matter of luck.
+func (c *Client) number() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.masters == 0 {
+		c.masters = uint32(c.o.Host.Dice.Uint64())
+	}
+	c.masters++
+	return uint64(bits.Reverse32(c.masters))<<32 | uint64(uint32(c.o.NodeID()))
+}
+
+// nearby bounds the wait for the nearest replica: a round trip within a region.
+const nearby = 3 * time.Millisecond

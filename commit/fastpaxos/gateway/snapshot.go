@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"slices"
-	"time"
 
 	"meridian/clock"
 	"meridian/commit/fastpaxos/core"
@@ -290,12 +289,6 @@ func (c *Client) lookBack(ctx context.Context, q *core.Look, front *frontier) (m
 	}
 }
 
-// promise has a master make a promise to a reader, so that all masters of the record keep it (fastpaxos.FP61).
-func (c *Client) promise(ctx context.Context, k keys.Key, m core.Mark) error {
-	_, err := c.ruleAfter(ctx, k, petition{o: core.Option{Name: m.Name(), Keys: []keys.Key{k}}, mark: true}, core.Ballot{})
-	return err
-}
-
 // certain asks for rows again by their keys, of which some replicas knew nothing when they were asked for a span.
 func (c *Client) certain(ctx context.Context, m *reading, ks []keys.Key) error {
 	if len(ks) == 0 {
@@ -311,21 +304,6 @@ func (c *Client) certain(ctx context.Context, m *reading, ks []keys.Key) error {
 	}
 	m.newer = m.newer.Forward(again.newer)
 	return nil
-}
-
-// pastOptions are options of which a quorum has said that they are past, each with its record's key.
-type pastOptions map[pastOption]bool
-
-type pastOption struct {
-	key string
-	core.Name
-}
-
-// note notes an option, and reports whether it is a new one: an earlier answer about the record's state may lack what the option has written (fastpaxos.FP98).
-func (p pastOptions) note(k keys.Key, n core.Name) (anew bool) {
-	anew = !p[pastOption{string(k), n}]
-	p[pastOption{string(k), n}] = true
-	return anew
 }
 
 // outcomes waits for the outcome of each option that was accepted, or brings it about, and executes those that have committed. behind: a version is missing which an option was made for, or may be missing
@@ -371,45 +349,6 @@ func (c *Client) outcomes(ctx context.Context, m *reading, past pastOptions) (be
 		behind = behind || r.Behind()
 	}
 	return behind, nil
-}
-
-// outcome is that of an option's transaction, once it has ended: Accepted if it has committed, Rejected if not, or Past: what it may have written has been told to all. If its gateway is gone, it is ended from here.
-func (c *Client) outcome(ctx context.Context, b blocker) (core.Verdict, error) {
-	c.mu.Lock()
-	own := c.own[string(b.key)].At == b.option.At || slices.ContainsFunc(c.unshown[string(b.key)], func(q *core.Request) bool { return q.Option.Name == b.option.Name })
-	c.mu.Unlock()
-	if own {
-		return core.Accepted, nil // the replicas are being told
-	}
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		f, err := c.find(ctx, b.key, b.option.Name)
-		if err != nil {
-			return core.Undecided, err
-		}
-		if f.outcome != core.Undecided && (f.outcome != core.Past || f.option == nil) {
-			return f.outcome, nil
-		}
-		age := time.Duration(c.o.Clock.Now().Wall - b.option.At.Wall)
-		over := age >= stale || age >= core.StalenessMost && b.option.Anchor != nil // then its record decides
-		if !over && age >= fateAfter && b.option.Anchor == nil {
-			switch c.fate(ctx, b.option) {
-			case won:
-				return core.Accepted, nil
-			case lost:
-				return core.Rejected, nil
-			case deserted:
-				over = true
-			}
-		}
-		if over {
-			if err := c.finishDangling(ctx, b); err != nil {
-				return core.Undecided, err
-			}
-		}
-		if err := c.pause(ctx, pause); err != nil {
-			return core.Undecided, err
-		}
-	}
 }
 
 // readAt reads rows at a timestamp, in the order of their keys.

@@ -253,3 +253,9 @@ func (c *Client) renew(ctx context.Context, k keys.Key, generation uint64) error
 	}
 	return ctx.Err()
 }
+
+// promise has a master make a promise to a reader, so that all masters of the record keep it (fastpaxos.FP61).
+func (c *Client) promise(ctx context.Context, k keys.Key, m core.Mark) error {
+	_, err := c.ruleAfter(ctx, k, petition{o: core.Option{Name: m.Name(), Keys: []keys.Key{k}}, mark: true}, core.Ballot{})
+	return err
+}

@@ -625,11 +625,3 @@ func (c *Client) warn(k keys.Key, rival kv.NodeID, now time.Duration) {
 		c.o.Host.Group.Go(func(ctx context.Context) { _, _ = c.ask(ctx, rival, patience, &Ask{Kind: Hot, Key: k}) })
 	}
 }
-
-// gatewayOf is whose gateway has drawn a timestamp, zero if that is not known (fastpaxos.FP20).
-func gatewayOf(at clock.Timestamp) kv.NodeID {
-	if at.Logical>>31 == 0 {
-		return 0
-	}
-	return kv.NodeID(at.Logical >> 16 & (1<<15 - 1))
-}

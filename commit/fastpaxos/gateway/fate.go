@@ -1,0 +1,114 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"meridian/clock"
+	"meridian/commit"
+	"meridian/commit/fastpaxos/core"
+	"meridian/kv"
+	"meridian/transport"
+)
+
+// The outcomes of a gateway's own transactions, for others who have met an option.
+
+// fate is what an option's gateway says of its transaction.
+type fate uint8
+
+const (
+	// unclear: the gateway was not asked, or is of a release that does not know the question.
+	unclear fate = iota
+	// working: it is at work on it.
+	working
+	// won and lost: it has committed, or not, and the replicas are being told.
+	won
+	lost
+	// deserted: the gateway does not answer, or does not know of it.
+	deserted
+)
+
+// fate asks an option's gateway.
+func (c *Client) fate(ctx context.Context, o *core.Option) fate {
+	n := gatewayOf(o.At)
+	switch {
+	case n == 0 || c.o.Peers == nil || len(o.Keys) == 0:
+		return unclear
+	case n == c.o.NodeID():
+		return c.fateHere(o.Name)
+	}
+	told, err := c.ask(ctx, n, 0, &Ask{Kind: Fate, Key: o.Keys[0], Option: core.Option{Name: o.Name}})
+	var unreachable *transport.UnreachableError
+	switch {
+	case err != nil && ctx.Err() == nil && (errors.Is(err, errSilent) || errors.As(err, &unreachable) || errors.Is(err, context.DeadlineExceeded)):
+		return deserted
+	case err != nil:
+		return unclear
+	case told.Granted:
+		return working
+	case told.Learned.Verdict == core.Accepted:
+		return won
+	case told.Learned.Verdict == core.Rejected:
+		return lost
+	}
+	return deserted
+}
+
+// fates are the transactions that a gateway works on, and those that it has ended lately.
+type fates struct {
+	working     map[core.Name]bool
+	now, before map[core.Name]bool // whether they have committed
+	swapped     time.Duration
+}
+
+// fateHere is fate of this gateway's transaction.
+func (c *Client) fateHere(n core.Name) fate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fates.working[n] {
+		return working
+	}
+	committed, ok := c.fates.now[n]
+	if !ok {
+		committed, ok = c.fates.before[n]
+	}
+	switch {
+	case !ok:
+		return deserted
+	case committed:
+		return won
+	}
+	return lost
+}
+
+// worksOn says that the gateway is at work on a transaction until the returned function is called.
+func (c *Client) worksOn(n core.Name) (done func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fates.working[n] = true
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.fates.working, n)
+	}
+}
+
+// decided remembers the outcome of a transaction of this gateway for as long as replicas may not have heard. The caller has locked mu.
+func (f *fates) decided(n core.Name, committed bool, now time.Duration) {
+	if now-f.swapped > 2*stale || len(f.now) > fatesMost {
+		f.now, f.before, f.swapped = map[core.Name]bool{}, f.now, now
+	}
+	f.now[n] = committed
+}
+
+// stale is how old an option is before others than its gateway finish its transaction: as long as the leader protocol waits for a heartbeat.
+const stale = commit.Expiry
+
+// gatewayOf is whose gateway has drawn a timestamp, zero if that is not known (fastpaxos.FP20).
+func gatewayOf(at clock.Timestamp) kv.NodeID {
+	if at.Logical>>31 == 0 {
+		return 0
+	}
+	return kv.NodeID(at.Logical >> 16 & (1<<15 - 1))
+}
