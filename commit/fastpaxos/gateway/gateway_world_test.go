@@ -212,6 +212,11 @@ func (w *lab) serve(d *kv.RangeDescriptor, r kv.ReplicaID, b *kv.Batch) (*kv.Bat
 		if err != nil {
 			return nil, err
 		}
+		if q.Kind == core.Read {
+			if i := slices.IndexFunc(q.Look.Keys, func(k keys.Key) bool { return !d.Contains(k) }); i >= 0 {
+				return nil, &kv.RangeMismatchError{Span: keys.Span{Start: q.Look.Keys[i]}} // as a replica does
+			}
+		}
 		if q.Kind == core.Read && !q.Look.At.IsZero() {
 			l, err := a.LookBack(&labSource{w, a, d, r}, q.LookIn(d.Generation), d.Span())
 			if err != nil {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -207,4 +208,36 @@ func TestPastIsReadAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSplitWhileRead: a range is split between two keys while a reader asks it for both. Its replicas refuse the key that they do not have any more, and the reader asks the two ranges.
+func TestSplitWhileRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLab(1)
+		g := w.gateway(1, 1)
+		ks := []keys.Key{keys.Key("k0"), keys.Key("k5")}
+		for _, k := range ks {
+			if err := g.add(t.Context(), "1", string(k)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		x, tx := g.at(kv.RepeatableRead)
+		time.AfterFunc(time.Millisecond, func() {
+			for split := false; !split; { // where it is split is a matter of dice
+				w.change(true)
+				time.Sleep(time.Second)
+				w.mu.Lock()
+				split = len(w.descs) > 1
+				w.mu.Unlock()
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		vs, err := x.Get(ctx, tx, ks, txn.ReadOptions{})
+		if err != nil || string(vs[0]) != " 1" || string(vs[1]) != " 1" {
+			t.Errorf("read %q, %v", vs, err)
+		}
+		stop(g)
+	})
 }

@@ -174,7 +174,7 @@ func (m *reading) unread(closed map[string]bool) (old, busy, unsure []keys.Key) 
 	return old, busy, unsure
 }
 
-// lookBack reads rows of one range at a timestamp. In the result no option is open. front, if not nil, bounds what is uncertain, or takes in what this read says of it.
+// lookBack reads rows of one range at a timestamp; *kv.RangeMismatchError: the keys are in several. In the result no option is open. front, if not nil, bounds what is uncertain, or takes in what this read says of it.
 func (c *Client) lookBack(ctx context.Context, q *core.Look, front *frontier) (m *reading, err error) {
 	if front != nil {
 		before := q
@@ -285,6 +285,14 @@ func (c *Client) lookBack(ctx context.Context, q *core.Look, front *frontier) (m
 		}
 		if err := c.pause(ctx, pause); err != nil {
 			return nil, err
+		}
+		// The range may have been split between the keys; its replicas refuse those that they do not have.
+		groups, descs, err := c.grouped(ctx, q.Keys)
+		if err != nil {
+			return nil, err
+		}
+		if len(groups) > 1 {
+			return nil, &kv.RangeMismatchError{Span: keys.Span{Start: start}, Infos: []kv.RangeInfo{{Desc: descs[0]}}}
 		}
 	}
 }
