@@ -14,6 +14,9 @@ import (
 
 // Questions of a gateway to replicas: to all voters of a range, or to the nearest ones.
 
+// caller asks: replicas of ranges, and gateways of other nodes. It remembers nothing, so all types of this package that ask share one.
+type caller struct{ o ClientOptions }
+
 // Chosen by us: a seal lasts for a round trip or two. A round that hangs, because the replicas of a quorum do not answer, may be one by an old
 // descriptor.
 const (
@@ -27,7 +30,7 @@ const (
 )
 
 // pause sleeps between d/2 and 3d/2: rivals for a record, and those who wait for a range to open, do not wait for equally long.
-func (c *Client) pause(ctx context.Context, d time.Duration) error {
+func (c *caller) pause(ctx context.Context, d time.Duration) error {
 	if err := c.o.Host.Clock.Sleep(ctx, d/2+time.Duration(c.o.Host.Dice.Int64N(int64(d)))); err != nil {
 		return err
 	}
@@ -38,7 +41,7 @@ func (c *Client) pause(ctx context.Context, d time.Duration) error {
 }
 
 // later runs f apart from the caller, for a bounded time.
-func (c *Client) later(f func(ctx context.Context)) {
+func (c *caller) later(f func(ctx context.Context)) {
 	c.o.Host.Group.Go(func(ctx context.Context) {
 		ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, background)
 		defer cancel()
@@ -47,7 +50,7 @@ func (c *Client) later(f func(ctx context.Context)) {
 }
 
 // all runs f for each of n, some at the same time, and returns the first error.
-func (c *Client) all(n int, f func(int) error) error {
+func (c *caller) all(n int, f func(int) error) error {
 	errs := make(chan error, n)
 	begun := 0
 	var first error
@@ -73,7 +76,7 @@ func (c *Client) all(n int, f func(int) error) error {
 }
 
 // grouped divides records by their ranges, as far as is known. i is the index of a record in ks.
-func (c *Client) grouped(ctx context.Context, ks []keys.Key) (groups [][]int, descs []kv.RangeDescriptor, err error) {
+func (c *caller) grouped(ctx context.Context, ks []keys.Key) (groups [][]int, descs []kv.RangeDescriptor, err error) {
 next:
 	for i, k := range ks {
 		for j := range descs {
@@ -92,7 +95,7 @@ next:
 }
 
 // part is the part of a span, at the end where a scan begins, that is in one range.
-func (c *Client) part(ctx context.Context, s keys.Span, reverse bool) (keys.Span, error) {
+func (c *caller) part(ctx context.Context, s keys.Span, reverse bool) (keys.Span, error) {
 	k := s.Start
 	if reverse {
 		k = s.End
@@ -236,7 +239,7 @@ func changing(err error) bool {
 
 // asks asks all voters of some ranges once, until enough was heard of each, or f.More says no. tap, if not nil, hears of each answer, and of those that come later if
 // f.Ended is to be called after them.
-func (c *Client) asks(ctx context.Context, us []*question, f *route.Fan, tap func(i int, a *route.Answer, err error)) error {
+func (c *caller) asks(ctx context.Context, us []*question, f *route.Fan, tap func(i int, a *route.Answer, err error)) error {
 	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, roundTime)
 	defer cancel()
 	f.Batches = make([]*kv.Batch, len(us))
@@ -265,7 +268,7 @@ func (c *Client) asks(ctx context.Context, us []*question, f *route.Fan, tap fun
 
 // each asks all voters of a range once. f is called with their answers until it has enough; otherwise the error says why it has not.
 // *kv.ProtocolError: the range has another protocol.
-func (c *Client) each(ctx context.Context, qs []*core.Request, f func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*core.Reply) (more bool)) (enough bool, err error) {
+func (c *caller) each(ctx context.Context, qs []*core.Request, f func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*core.Reply) (more bool)) (enough bool, err error) {
 	u := &question{qs: qs, f: f}
 	if err := c.asks(ctx, []*question{u}, &route.Fan{}, nil); !u.enough {
 		return false, u.why(err)
@@ -274,7 +277,7 @@ func (c *Client) each(ctx context.Context, qs []*core.Request, f func(d *kv.Rang
 }
 
 // send asks the nearest replica.
-func (c *Client) send(ctx context.Context, q *core.Request) (*core.Reply, error) {
+func (c *caller) send(ctx context.Context, q *core.Request) (*core.Reply, error) {
 	rs, err := c.nearest(ctx, []*core.Request{q})
 	if err != nil {
 		return nil, err
@@ -284,7 +287,7 @@ func (c *Client) send(ctx context.Context, q *core.Request) (*core.Reply, error)
 
 // nearest asks the nearest replicas, again while the range changes. Nobody relies on what these say as on a promise: a Query of one is for those who would like to know when to
 // go on, so no other node has to hear of it first (fence.FE5).
-func (c *Client) nearest(ctx context.Context, qs []*core.Request) ([]*core.Reply, error) {
+func (c *caller) nearest(ctx context.Context, qs []*core.Request) ([]*core.Reply, error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		b := batch(qs)
 		b.Target = kv.ToNearest
@@ -305,7 +308,7 @@ func (c *Client) nearest(ctx context.Context, qs []*core.Request) ([]*core.Reply
 }
 
 // awaitOpened returns when the nearest replicas of some records act again, or have heard of the next generation of their ranges, or do not say so for a while.
-func (c *Client) awaitOpened(ctx context.Context, ks []keys.Key) {
+func (c *caller) awaitOpened(ctx context.Context, ks []keys.Key) {
 	groups, _, err := c.grouped(ctx, ks)
 	if err != nil {
 		return

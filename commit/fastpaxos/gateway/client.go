@@ -66,7 +66,7 @@ import (
 //	    later moment up to it. By fastpaxos.FP60 replicas accept options at a promised timestamp from the reader's own transaction, and from no other one, and no other has the timestamp. An option that comes too late for another
 //	    reader is proposed again at the present, as in fastpaxos.FP63. It does so only for a second: the age of an option is that of its timestamp to those who ask whether its gateway is at work, and to those who forget outcomes (fastpaxos.FP6).
 type Client struct {
-	o ClientOptions
+	*caller
 
 	mu sync.Mutex // guards the fields below; nothing is taken after it
 	// writer is the logical part of this gateway's timestamps, zero before the first one; last is the wall part of the latest.
@@ -116,7 +116,7 @@ func NewClient(o ClientOptions) *Client {
 	if o.Columns == nil {
 		o.Columns = noColumns{}
 	}
-	return &Client{o: o, own: map[string]core.Value{}, unshown: map[string][]*core.Request{}, provisional: map[kv.TxnID]map[string]core.Option{}, finishing: map[core.Name]bool{}, mending: map[string]bool{}, reigns: map[string]*reign{}, terms: map[kv.RangeID]*rangeTerm{}, ruled: map[kv.RangeID]ruledTerm{}, turns: newTurns(), followed: map[string]follows{}, led: map[kv.RangeID]time.Duration{},
+	return &Client{caller: &caller{o}, own: map[string]core.Value{}, unshown: map[string][]*core.Request{}, provisional: map[kv.TxnID]map[string]core.Option{}, finishing: map[core.Name]bool{}, mending: map[string]bool{}, reigns: map[string]*reign{}, terms: map[kv.RangeID]*rangeTerm{}, ruled: map[kv.RangeID]ruledTerm{}, turns: newTurns(), followed: map[string]follows{}, led: map[kv.RangeID]time.Duration{},
 		unreached: map[kv.RangeID]time.Duration{}, fates: fates{working: map[core.Name]bool{}, now: map[core.Name]bool{}}}
 }
 

@@ -153,7 +153,7 @@ func readTold(r *wire.Reader, a *Told) {
 const patience = 500 * time.Millisecond
 
 // answers is how long a node's answer may take, zero if the node seems to be lost.
-func (c *Client) answers(n kv.NodeID) time.Duration {
+func (c *caller) answers(n kv.NodeID) time.Duration {
 	within, silent := c.pace(n)
 	if silent {
 		return 0
@@ -162,7 +162,7 @@ func (c *Client) answers(n kv.NodeID) time.Duration {
 }
 
 // pace is how long a node's answer may take, and whether it has not given one for longer than that.
-func (c *Client) pace(n kv.NodeID) (within time.Duration, silent bool) {
+func (c *caller) pace(n kv.NodeID) (within time.Duration, silent bool) {
 	if p, ok := c.o.Sender.(Pacer); ok {
 		return p.Answers(n)
 	}
@@ -172,7 +172,7 @@ func (c *Client) pace(n kv.NodeID) (within time.Duration, silent bool) {
 var errSilent error = &kv.UnavailableError{Reason: "the node has not answered for some time"}
 
 // ask asks another gateway, which may take some time of its own before it answers. One that does not answer anybody is not asked (fastpaxos.FP75).
-func (c *Client) ask(ctx context.Context, to kv.NodeID, takes time.Duration, q *Ask) (*Told, error) {
+func (c *caller) ask(ctx context.Context, to kv.NodeID, takes time.Duration, q *Ask) (*Told, error) {
 	within := c.answers(to)
 	if within == 0 {
 		return nil, errSilent

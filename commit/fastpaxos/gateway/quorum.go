@@ -14,7 +14,7 @@ import (
 // Questions to quorums about records, and to the record of a transaction.
 
 // newest is the newest physical version of a row that some of its acceptors know, and whether others of these do not.
-func (c *Client) newest(ctx context.Context, k keys.Key, enough func(core.Quorums) int) (v core.Value, floor clock.Timestamp, behind bool, err error) {
+func (c *caller) newest(ctx context.Context, k keys.Key, enough func(core.Quorums) int) (v core.Value, floor clock.Timestamp, behind bool, err error) {
 	heard := 0
 	_, err = c.each(ctx, []*core.Request{{Kind: core.Query, Key: k}}, func(d *kv.RangeDescriptor, _ kv.ReplicaID, rs []*core.Reply) bool {
 		r := rs[0].Record
@@ -33,7 +33,7 @@ func (c *Client) newest(ctx context.Context, k keys.Key, enough func(core.Quorum
 }
 
 // ahead reads at whichever replica first answers that it is not behind.
-func (c *Client) ahead(ctx context.Context, q *core.Request) (out *core.Looked, err error) {
+func (c *caller) ahead(ctx context.Context, q *core.Request) (out *core.Looked, err error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		enough, err := c.each(ctx, []*core.Request{q}, func(_ *kv.RangeDescriptor, _ kv.ReplicaID, rs []*core.Reply) bool {
 			out = rs[0].Looked
@@ -59,7 +59,7 @@ type gathered struct {
 }
 
 // gather asks requests of a classic quorum of one range.
-func (c *Client) gather(ctx context.Context, qs []*core.Request) (g gathered, err error) {
+func (c *caller) gather(ctx context.Context, qs []*core.Request) (g gathered, err error) {
 	_, err = c.each(ctx, qs, func(d *kv.RangeDescriptor, from kv.ReplicaID, rs []*core.Reply) bool {
 		if g.at != core.PlaceOf(d) {
 			g = gathered{at: core.PlaceOf(d)}
@@ -127,7 +127,7 @@ func (g *gathered) merge(q *core.Look) (rows []core.Row, read keys.Span, unsure 
 }
 
 // quorum is all that a classic quorum knows of a record.
-func (c *Client) quorum(ctx context.Context, k keys.Key) (r *core.Record, err error) {
+func (c *caller) quorum(ctx context.Context, k keys.Key) (r *core.Record, err error) {
 	var at core.Place
 	heard := 0
 	_, err = c.each(ctx, []*core.Request{{Kind: core.Query, Key: k}}, func(d *kv.RangeDescriptor, _ kv.ReplicaID, rs []*core.Reply) bool {
@@ -150,7 +150,7 @@ type found struct {
 	option  *core.Option // nil: nobody has it outstanding
 }
 
-func (c *Client) find(ctx context.Context, k keys.Key, n core.Name) (f found, err error) {
+func (c *caller) find(ctx context.Context, k keys.Key, n core.Name) (f found, err error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		f = found{}
 		heard := 0
@@ -180,7 +180,7 @@ func (c *Client) find(ctx context.Context, k keys.Key, n core.Name) (f found, er
 
 // stands asks the record of an option's transaction whether that was committed at the option's timestamp. Pending: it is alive, and its gateway
 // knows soon.
-func (c *Client) stands(ctx context.Context, o *core.Option, k keys.Key) (kv.Status, error) {
+func (c *caller) stands(ctx context.Context, o *core.Option, k keys.Key) (kv.Status, error) {
 	t := kv.Txn{TxnMeta: kv.TxnMeta{ID: o.Txn, Anchor: o.Anchor, WriteTimestamp: o.At, MinTimestamp: o.At}, Status: kv.Pending}
 	meta := t.TxnMeta
 	resp, err := c.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.QueryTxnRequest{Txn: meta}}})
