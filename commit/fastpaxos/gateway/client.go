@@ -67,13 +67,12 @@ import (
 //	    reader is proposed again at the present, as in fastpaxos.FP63. It does so only for a second: the age of an option is that of its timestamp to those who ask whether its gateway is at work, and to those who forget outcomes (fastpaxos.FP6).
 type Client struct {
 	*caller
+	*masters
 
 	mu sync.Mutex // guards the fields below; nothing is taken after it
 	// writer is the logical part of this gateway's timestamps, zero before the first one; last is the wall part of the latest.
 	writer uint32
 	last   int64
-	// masters counts those that this gateway has made, from a number that it has drawn.
-	masters uint32
 	// own are versions that this gateway has committed, or has seen committed as the outcome of its own work, and that are not at all replicas yet
 	// (fastpaxos.FP22).
 	own map[string]core.Value
@@ -83,22 +82,8 @@ type Client struct {
 	provisional map[kv.TxnID]map[string]core.Option
 	// sights are versions that were read lately (fastpaxos.FP64).
 	sights sights
-	// reigns are the records that have a master here.
-	reigns map[string]*reign
 	// turns are those at hot rows.
 	turns turns
-	// followed are the masters that records are thought to have elsewhere.
-	followed map[string]follows
-	// led says when somebody asked last which node leads a range.
-	led map[kv.RangeID]time.Duration
-	// sweeping says that somebody looks after masters that rest.
-	sweeping bool
-	// settled are states of records that masters here have had learned.
-	settled memory
-	// terms are those of ranges, by the range.
-	terms map[kv.RangeID]*rangeTerm
-	// ruled are terms that readers have met, by the range.
-	ruled map[kv.RangeID]ruledTerm
 	// finishing are transactions that are being finished here.
 	finishing map[core.Name]bool
 	// ends are to be told at announceAt, by the host's monotonic clock, zero if there are none; announced is when some were told last.
@@ -116,7 +101,8 @@ func NewClient(o ClientOptions) *Client {
 	if o.Columns == nil {
 		o.Columns = noColumns{}
 	}
-	return &Client{caller: &caller{o}, own: map[string]core.Value{}, unshown: map[string][]*core.Request{}, provisional: map[kv.TxnID]map[string]core.Option{}, finishing: map[core.Name]bool{}, mending: map[string]bool{}, reigns: map[string]*reign{}, terms: map[kv.RangeID]*rangeTerm{}, ruled: map[kv.RangeID]ruledTerm{}, turns: newTurns(), followed: map[string]follows{}, led: map[kv.RangeID]time.Duration{},
+	by := &caller{o}
+	return &Client{caller: by, masters: newMasters(by), own: map[string]core.Value{}, unshown: map[string][]*core.Request{}, provisional: map[kv.TxnID]map[string]core.Option{}, finishing: map[core.Name]bool{}, mending: map[string]bool{}, turns: newTurns(),
 		unreached: map[kv.RangeID]time.Duration{}, fates: fates{working: map[core.Name]bool{}, now: map[core.Name]bool{}}}
 }
 

@@ -43,7 +43,7 @@ const (
 )
 
 // policy is that of a record's table.
-func (c *Client) policy(k keys.Key) (p core.Policy) {
+func (c *masters) policy(k keys.Key) (p core.Policy) {
 	if c.o.Policy != nil {
 		p = c.o.Policy(k)
 	}
@@ -76,7 +76,7 @@ func (w *writers) most(of func(kv.NodeID) bool) bool {
 }
 
 // near reports whether two nodes are in one region, as far as this one knows.
-func (c *Client) near(a, b kv.NodeID) bool {
+func (c *masters) near(a, b kv.NodeID) bool {
 	if a == b {
 		return true
 	}
@@ -88,7 +88,7 @@ func (c *Client) near(a, b kv.NodeID) bool {
 }
 
 // resume gives the master that a reign has kept, if the range is still in its generation.
-func (c *Client) resume(g *reign, in core.Place) (m *core.Master) {
+func (c *masters) resume(g *reign, in core.Place) (m *core.Master) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if g.kept != nil && g.kept.in == in {
@@ -99,7 +99,7 @@ func (c *Client) resume(g *reign, in core.Place) (m *core.Master) {
 }
 
 // rest keeps a master that has nothing to do. It reports whether somebody waits all the same.
-func (c *Client) rest(g *reign, m *core.Master, in core.Place) (wanted bool) {
+func (c *masters) rest(g *reign, m *core.Master, in core.Place) (wanted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !m.Idle() {
@@ -110,7 +110,7 @@ func (c *Client) rest(g *reign, m *core.Master, in core.Place) (wanted bool) {
 }
 
 // takes has a new master take the record though nobody asks, if the gateway is to be its master: in a ballot after the one that it was offered in.
-func (c *Client) takes(g *reign, m *core.Master) {
+func (c *masters) takes(g *reign, m *core.Master) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if g.take {
@@ -120,7 +120,7 @@ func (c *Client) takes(g *reign, m *core.Master) {
 }
 
 // mends reports whether somebody wants the record's replicas to be made the same, and with versions. A master that keeps the record does this by proposing what it takes in (fastpaxos.FP56).
-func (c *Client) mends(g *reign) (mends, versions bool) {
+func (c *masters) mends(g *reign) (mends, versions bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	asked := g.asked[min(g.taken, len(g.asked)):]
@@ -128,7 +128,7 @@ func (c *Client) mends(g *reign) (mends, versions bool) {
 }
 
 // refreshed has a master take in the outcomes that the nearest replica knows (fastpaxos.FP56).
-func (c *Client) refreshed(ctx context.Context, k keys.Key, m *core.Master, version bool) {
+func (c *masters) refreshed(ctx context.Context, k keys.Key, m *core.Master, version bool) {
 	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, nearby)
 	defer cancel()
 	if r, err := c.send(ctx, &core.Request{Kind: core.Query, Key: k}); err == nil && r.Record != nil {
@@ -136,15 +136,15 @@ func (c *Client) refreshed(ctx context.Context, k keys.Key, m *core.Master, vers
 	}
 }
 
-// keepsSome has somebody look after masters that rest. Client.mu is held.
-func (c *Client) keepsSome() {
+// keepsSome has somebody look after masters that rest. masters.mu is held.
+func (c *masters) keepsSome() {
 	if !c.sweeping {
 		c.sweeping = c.o.Host.Group.Go(c.sweep)
 	}
 }
 
 // sweep opens records that are kept and cold.
-func (c *Client) sweep(ctx context.Context) {
+func (c *masters) sweep(ctx context.Context) {
 	for {
 		stopped := c.o.Host.Clock.Sleep(ctx, sweepEvery) != nil
 		now := c.o.Host.Clock.Monotonic()
@@ -196,7 +196,7 @@ func (c *Client) sweep(ctx context.Context) {
 }
 
 // master is where a gateway thinks that a record's master is. The ballot's round is zero if only the node is known.
-func (c *Client) master(ctx context.Context, k keys.Key) (to core.Ballot, known bool) {
+func (c *masters) master(ctx context.Context, k keys.Key) (to core.Ballot, known bool) {
 	p := c.policy(k)
 	if p.Ballots == core.FastBallots {
 		return to, false
@@ -224,7 +224,7 @@ func (c *Client) master(ctx context.Context, k keys.Key) (to core.Ballot, known 
 }
 
 // newMaster makes the master of a record of a range: in the term that the gateway has, if that covers the record. The gateway at the leaseholder takes one for classic records (term.go).
-func (c *Client) newMaster(ctx context.Context, k keys.Key, d *kv.RangeDescriptor) *core.Master {
+func (c *masters) newMaster(ctx context.Context, k keys.Key, d *kv.RangeDescriptor) *core.Master {
 	policy := c.policy(k)
 	var t *core.Term
 	if c.leads(ctx, k) {
@@ -250,7 +250,7 @@ func (c *Client) newMaster(ctx context.Context, k keys.Key, d *kv.RangeDescripto
 
 // leaseholder is the node near which a classic record's master is. Zero: it is not known, or does not answer. A lease may move, of which those who write without it do not hear: the range is asked
 // again from time to time.
-func (c *Client) leaseholder(ctx context.Context, k keys.Key) kv.NodeID {
+func (c *masters) leaseholder(ctx context.Context, k keys.Key) kv.NodeID {
 	l, ok := c.o.Sender.(Leaders)
 	if !ok {
 		return 0
@@ -286,7 +286,7 @@ func (c *Client) leaseholder(ctx context.Context, k keys.Key) kv.NodeID {
 }
 
 // leads reports whether this gateway is the one near which a classic record's master is.
-func (c *Client) leads(ctx context.Context, k keys.Key) bool {
+func (c *masters) leads(ctx context.Context, k keys.Key) bool {
 	return c.policy(k).Ballots == core.ClassicBallots && c.leaseholder(ctx, k) == c.o.NodeID()
 }
 
@@ -299,7 +299,7 @@ type follows struct {
 }
 
 // follow remembers the master of a record.
-func (c *Client) follow(k keys.Key, to core.Ballot) {
+func (c *masters) follow(k keys.Key, to core.Ballot) {
 	ballots := c.policy(k).Ballots
 	if n := to.Node(); n == 0 || n == c.o.NodeID() || to.Fast || ballots == core.FastBallots {
 		c.unfollow(k)
@@ -324,14 +324,14 @@ func (c *Client) follow(k keys.Key, to core.Ballot) {
 	c.followed[string(k)] = follows{to: to, until: now + last}
 }
 
-func (c *Client) unfollow(k keys.Key) {
+func (c *masters) unfollow(k keys.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.followed, string(k))
 }
 
 // handedTo is the gateway that has been offered a record that is kept here, zero if none has.
-func (c *Client) handedTo(k keys.Key) kv.NodeID {
+func (c *masters) handedTo(k keys.Key) kv.NodeID {
 	now := c.o.Host.Clock.Monotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -342,7 +342,7 @@ func (c *Client) handedTo(k keys.Key) kv.NodeID {
 }
 
 // handOver offers a record to a gateway, if most of its writes come from that one's region, and says in which ballot it is.
-func (c *Client) handOver(k keys.Key, to kv.NodeID) (in core.Ballot, yours bool) {
+func (c *masters) handOver(k keys.Key, to kv.NodeID) (in core.Ballot, yours bool) {
 	if c.policy(k).Ballots != core.LearnedBallots || c.near(to, c.o.NodeID()) {
 		return in, false
 	}
@@ -370,7 +370,7 @@ func (c *Client) handOver(k keys.Key, to kv.NodeID) (in core.Ballot, yours bool)
 }
 
 // takeOver makes this gateway the master of a record that it writes most.
-func (c *Client) takeOver(k keys.Key, from core.Ballot) {
+func (c *masters) takeOver(k keys.Key, from core.Ballot) {
 	c.unfollow(k)
 	c.mu.Lock()
 	defer c.mu.Unlock()

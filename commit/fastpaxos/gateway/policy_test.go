@@ -51,15 +51,15 @@ func (g *gateway) writes(t *testing.T, k string) time.Duration {
 }
 
 func (g *gateway) hasMaster(k string) bool {
-	g.client.mu.Lock()
-	defer g.client.mu.Unlock()
+	g.client.masters.mu.Lock()
+	defer g.client.masters.mu.Unlock()
 	return g.client.reigns[k] != nil
 }
 
 // keeps is how many records have a master at a gateway, and whether somebody looks after those that rest.
 func (g *gateway) keeps() (n int, sweeping bool) {
-	g.client.mu.Lock()
-	defer g.client.mu.Unlock()
+	g.client.masters.mu.Lock()
+	defer g.client.masters.mu.Unlock()
 	return len(g.client.reigns), g.client.sweeping
 }
 
@@ -234,12 +234,12 @@ func TestPolicies(t *testing.T) {
 		missed := w.acceptors(w.descs[0])[4].Record(keys.Key("k"))
 		missed.Votes = append(missed.Votes, core.Vote{Option: o, Verdict: core.Accepted, Fixed: true})
 		w.mu.Unlock()
-		g.client.mu.Lock()
+		g.client.masters.mu.Lock()
 		m := g.client.reigns["k"].kept.Master
 		m.State = m.State.Clone()
 		m.State.End(&o, false)
 		g.client.settled.put("k", m.State, 0)
-		g.client.mu.Unlock()
+		g.client.masters.mu.Unlock()
 		for _, one := range []*gateway{g, h} {
 			if committed, err := one.client.Finish(t.Context(), &o, nil); committed || err != nil {
 				t.Errorf("%t, %v", committed, err)
@@ -384,11 +384,11 @@ func TestAskedAfterAsking(t *testing.T) {
 			if _, ok := h.client.master(t.Context(), k); ok == (p == core.FastBallots) {
 				t.Errorf("it has a master to ask: %v", ok)
 			}
-			h.client.mu.Lock()
+			h.client.masters.mu.Lock()
 			if n := len(h.client.followed); (n == 0) != (p == core.FastBallots) {
 				t.Errorf("%d masters are remembered", n)
 			}
-			h.client.mu.Unlock()
+			h.client.masters.mu.Unlock()
 			stop(g, h)
 		})
 	}

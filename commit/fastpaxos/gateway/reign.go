@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/bits"
 	"slices"
+	"sync"
 	"time"
 
 	"meridian/commit/fastpaxos/core"
@@ -22,7 +23,34 @@ const (
 	longest = 64
 )
 
-// reign is a record's master at this gateway. Client.mu guards its fields.
+// masters are a gateway's part in the decisions of masters: those of records that it has itself, its terms, and its knowledge of masters elsewhere.
+type masters struct {
+	*caller
+
+	mu sync.Mutex // guards the fields below, and the reigns; nothing is taken after it but the lock of a term
+	// made counts the masters that this gateway has made, from a number that it has drawn.
+	made uint32
+	// reigns are the records that have a master here.
+	reigns map[string]*reign
+	// followed are the masters that records are thought to have elsewhere.
+	followed map[string]follows
+	// led says when somebody asked last which node leads a range.
+	led map[kv.RangeID]time.Duration
+	// sweeping says that somebody looks after masters that rest.
+	sweeping bool
+	// settled are states of records that masters here have had learned.
+	settled memory
+	// terms are those of ranges, by the range.
+	terms map[kv.RangeID]*rangeTerm
+	// ruled are terms that readers have met, by the range.
+	ruled map[kv.RangeID]ruledTerm
+}
+
+func newMasters(by *caller) *masters {
+	return &masters{caller: by, reigns: map[string]*reign{}, followed: map[string]follows{}, led: map[kv.RangeID]time.Duration{}, terms: map[kv.RangeID]*rangeTerm{}, ruled: map[kv.RangeID]ruledTerm{}}
+}
+
+// reign is a record's master at this gateway. masters.mu guards its fields.
 type reign struct {
 	asked []*petition // that the master has not taken up, and then those that it has
 	taken int
@@ -81,14 +109,14 @@ func (*openError) Error() string { return "fastpaxos: the record has no master" 
 const hops = 4
 
 // rule is the decision of a master of a record: of this gateway, or of the one that this gateway has lost the record to (fastpaxos.FP50).
-func (c *Client) rule(ctx context.Context, k keys.Key, o core.Option, prevent bool) (core.Learned, error) {
+func (c *masters) rule(ctx context.Context, k keys.Key, o core.Option, prevent bool) (core.Learned, error) {
 	return c.ruleAfter(ctx, k, petition{o: o, prevent: prevent}, core.Ballot{})
 }
 
 // ruleAfter is rule by somebody who has heard of a ballot. If that is not open, its master is asked at once.
 //
 // A direct petition goes to the master that the record is thought to have; if it has none, the error is *openError.
-func (c *Client) ruleAfter(ctx context.Context, k keys.Key, p petition, known core.Ballot) (l core.Learned, err error) {
+func (c *masters) ruleAfter(ctx context.Context, k keys.Key, p petition, known core.Ballot) (l core.Learned, err error) {
 	p.from = c.o.NodeID()
 	if c.o.Peers != nil && known.Open() && !p.direct {
 		known = known.Later(c.promised(ctx, k))
@@ -133,7 +161,7 @@ func (c *Client) ruleAfter(ctx context.Context, k keys.Key, p petition, known co
 }
 
 // promised is the latest ballot of a record at the nearest replica, if that answers soon: a rival may have asked it for its promise.
-func (c *Client) promised(ctx context.Context, k keys.Key) core.Ballot {
+func (c *masters) promised(ctx context.Context, k keys.Key) core.Ballot {
 	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, nearby)
 	defer cancel()
 	r, err := c.send(ctx, &core.Request{Kind: core.Query, Key: k})
@@ -144,12 +172,12 @@ func (c *Client) promised(ctx context.Context, k keys.Key) core.Ballot {
 }
 
 // elsewhere reports whether the master of a ballot is another node, which can be asked.
-func (c *Client) elsewhere(b core.Ballot) bool {
+func (c *masters) elsewhere(b core.Ballot) bool {
 	return c.o.Peers != nil && !b.Default() && b.Node() != 0 && b.Node() != c.o.NodeID()
 }
 
 // ruleHere is the decision of a master at this gateway. *lostError: it has lost the record.
-func (c *Client) ruleHere(ctx context.Context, k keys.Key, p *petition, known core.Ballot) (l core.Learned, err error) {
+func (c *masters) ruleHere(ctx context.Context, k keys.Key, p *petition, known core.Ballot) (l core.Learned, err error) {
 	p.learned, p.failed = make(chan core.Learned, 1), make(chan error, 1)
 	p.stays = p.stays || p.direct && c.leads(ctx, k)
 	c.mu.Lock()
@@ -197,8 +225,8 @@ func (c *Client) ruleHere(ctx context.Context, k keys.Key, p *petition, known co
 	}
 }
 
-// drive has a goroutine go on with a reign, if none does. Client.mu is held.
-func (c *Client) drive(k keys.Key, g *reign) bool {
+// drive has a goroutine go on with a reign, if none does. masters.mu is held.
+func (c *masters) drive(k keys.Key, g *reign) bool {
 	if g.driven {
 		return true
 	}
@@ -210,7 +238,7 @@ func (c *Client) drive(k keys.Key, g *reign) bool {
 }
 
 // yield sends those who wait to the master of a later ballot, unless that does not answer them (fastpaxos.FP50).
-func (c *Client) yield(g *reign, m *core.Master) {
+func (c *masters) yield(g *reign, m *core.Master) {
 	if !c.elsewhere(m.Highest) || m.Highest.Open() {
 		return
 	}
@@ -234,7 +262,7 @@ func (c *Client) yield(g *reign, m *core.Master) {
 }
 
 // petitions gives a new master all that is asked, and a ruling one what it has not taken up yet. It reports whether anybody waits.
-func (c *Client) petitions(g *reign, m *core.Master, anew bool) (wanted bool) {
+func (c *masters) petitions(g *reign, m *core.Master, anew bool) (wanted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g.asked = slices.DeleteFunc(g.asked, func(p *petition) bool { return p.gone })
@@ -261,7 +289,7 @@ func (c *Client) petitions(g *reign, m *core.Master, anew bool) (wanted bool) {
 }
 
 // news reports whether a master that keeps its record is asked about an option that it has not decided about. It has to propose a state in any case, and an option that has ended meanwhile is not in the way.
-func (c *Client) news(g *reign, m *core.Master) bool {
+func (c *masters) news(g *reign, m *core.Master) bool {
 	if m.Gamma == 0 || m.State == nil {
 		return false
 	}
@@ -273,14 +301,14 @@ func (c *Client) news(g *reign, m *core.Master) bool {
 }
 
 // hold has a master not open the record yet, if there is more to decide.
-func (c *Client) hold(g *reign, m *core.Master) {
+func (c *masters) hold(g *reign, m *core.Master) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m.Hold = g.taken < len(g.asked) && m.Decided < longest
 }
 
 // decided tells those who wait.
-func (c *Client) decided(k keys.Key, g *reign, m *core.Master) {
+func (c *masters) decided(k keys.Key, g *reign, m *core.Master) {
 	all := m.Learned()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -306,7 +334,7 @@ func (c *Client) decided(k keys.Key, g *reign, m *core.Master) {
 }
 
 // abdicate ends a reign, or lets it rest if its master keeps the record, unless somebody has asked meanwhile and err is nil.
-func (c *Client) abdicate(k keys.Key, g *reign, err error) bool {
+func (c *masters) abdicate(k keys.Key, g *reign, err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil && slices.ContainsFunc(g.asked, func(p *petition) bool { return !p.gone }) {
@@ -326,7 +354,7 @@ func (c *Client) abdicate(k keys.Key, g *reign, err error) bool {
 }
 
 // reign drives the master of a record until nobody waits for a decision, and the record is open to all again.
-func (c *Client) reign(ctx context.Context, k keys.Key, g *reign) {
+func (c *masters) reign(ctx context.Context, k keys.Key, g *reign) {
 	for {
 		err := c.reignOnce(ctx, k, g)
 		if c.abdicate(k, g, err) {
@@ -335,7 +363,7 @@ func (c *Client) reign(ctx context.Context, k keys.Key, g *reign) {
 	}
 }
 
-func (c *Client) reignOnce(ctx context.Context, k keys.Key, g *reign) error {
+func (c *masters) reignOnce(ctx context.Context, k keys.Key, g *reign) error {
 	info, err := c.o.Sender.Range(ctx, k, false)
 	if err != nil {
 		return err
@@ -457,14 +485,14 @@ func (m *memory) put(k string, r *core.Record, now time.Duration) {
 }
 
 // number is one that no other master has. It names this node (Ballot.Node), and says nothing else: whose ballot is the later one is a matter of luck.
-func (c *Client) number() uint64 {
+func (c *masters) number() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.masters == 0 {
-		c.masters = uint32(c.o.Host.Dice.Uint64())
+	if c.made == 0 {
+		c.made = uint32(c.o.Host.Dice.Uint64())
 	}
-	c.masters++
-	return uint64(bits.Reverse32(c.masters))<<32 | uint64(uint32(c.o.NodeID()))
+	c.made++
+	return uint64(bits.Reverse32(c.made))<<32 | uint64(uint32(c.o.NodeID()))
 }
 
 // nearby bounds the wait for the nearest replica: a round trip within a region.

@@ -28,7 +28,7 @@ type rangeTerm struct {
 }
 
 // term is the gateway's term of a record's range. It is taken if there is none, unless that has failed lately: then it is nil.
-func (c *Client) term(ctx context.Context, k keys.Key) (*core.Term, error) {
+func (c *masters) term(ctx context.Context, k keys.Key) (*core.Term, error) {
 	for {
 		info, err := c.o.Sender.Range(ctx, k, false)
 		if err != nil {
@@ -88,7 +88,7 @@ func (c *Client) term(ctx context.Context, k keys.Key) (*core.Term, error) {
 }
 
 // reignOver takes a term of a range. nil: it can't be had now.
-func (c *Client) reignOver(ctx context.Context, v *rangeTerm, d *kv.RangeDescriptor) (*core.Term, error) {
+func (c *masters) reignOver(ctx context.Context, v *rangeTerm, d *kv.RangeDescriptor) (*core.Term, error) {
 	for again := true; ; again = false {
 		t, err := c.askForTerm(ctx, v, d)
 		if t != nil || err != nil || !again || v.highest.Default() || !v.ballot.Default() {
@@ -98,7 +98,7 @@ func (c *Client) reignOver(ctx context.Context, v *rangeTerm, d *kv.RangeDescrip
 }
 
 // askForTerm asks once. If the term is refused because of a later one, the next ballot is after that.
-func (c *Client) askForTerm(ctx context.Context, v *rangeTerm, d *kv.RangeDescriptor) (*core.Term, error) {
+func (c *masters) askForTerm(ctx context.Context, v *rangeTerm, d *kv.RangeDescriptor) (*core.Term, error) {
 	if v.ballot.Default() {
 		v.ballot = core.Ballot{Round: v.highest.Round + 1, Master: c.number()}
 	}
@@ -125,7 +125,7 @@ func (c *Client) askForTerm(ctx context.Context, v *rangeTerm, d *kv.RangeDescri
 }
 
 // masterInTerm makes the master of a record in a term of this gateway. nil: the term does not cover the record, or no replica has what it has to begin with; then a master has to prepare.
-func (c *Client) masterInTerm(ctx context.Context, t *core.Term, k keys.Key, gamma int) (*core.Master, error) {
+func (c *masters) masterInTerm(ctx context.Context, t *core.Term, k keys.Key, gamma int) (*core.Master, error) {
 	if t == nil || t.Over.Load() {
 		return nil, nil
 	}
@@ -143,7 +143,7 @@ func (c *Client) masterInTerm(ctx context.Context, t *core.Term, k keys.Key, gam
 }
 
 // baseOf is the newest version of a record that some replica's base has which has applied enough for a term (fastpaxos.FP92).
-func (c *Client) baseOf(ctx context.Context, t *core.Term, k keys.Key) (v core.Value, ok bool, err error) {
+func (c *masters) baseOf(ctx context.Context, t *core.Term, k keys.Key) (v core.Value, ok bool, err error) {
 	q := &core.Request{Kind: core.Read, Key: k, Generation: t.In.Generation, Look: &core.Look{Keys: []keys.Key{k}, Base: true}}
 	take := func(r *core.Reply) bool {
 		l := r.Looked
@@ -166,7 +166,7 @@ func (c *Client) baseOf(ctx context.Context, t *core.Term, k keys.Key) (v core.V
 }
 
 // markSpan makes a promise to a reader for some keys, or a span, of one range, in a term of this gateway (fastpaxos.FP94). It reports whether it could.
-func (c *Client) markSpan(ctx context.Context, q *core.Look, ballot core.Ballot) (bool, error) {
+func (c *masters) markSpan(ctx context.Context, q *core.Look, ballot core.Ballot) (bool, error) {
 	c.mu.Lock()
 	var t *core.Term
 	for _, v := range c.terms {
@@ -198,7 +198,7 @@ type ruledTerm struct {
 }
 
 // ruledBy is the term that a reader has met last in a record's range, if that is still in the same generation.
-func (c *Client) ruledBy(ctx context.Context, k keys.Key) (r ruledTerm) {
+func (c *masters) ruledBy(ctx context.Context, k keys.Key) (r ruledTerm) {
 	c.mu.Lock()
 	some := len(c.ruled) > 0
 	c.mu.Unlock()
@@ -218,7 +218,7 @@ func (c *Client) ruledBy(ctx context.Context, k keys.Key) (r ruledTerm) {
 }
 
 // rules remembers a range's term, or, if it is of no use, forgets it.
-func (c *Client) rules(r ruledTerm, useful bool) {
+func (c *masters) rules(r ruledTerm, useful bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -233,7 +233,7 @@ func (c *Client) rules(r ruledTerm, useful bool) {
 }
 
 // marked has the master of a term make a reader's promise.
-func (c *Client) marked(ctx context.Context, q *core.Look, r ruledTerm) (ok bool) {
+func (c *masters) marked(ctx context.Context, q *core.Look, r ruledTerm) (ok bool) {
 	if r.ballot.Node() == c.o.NodeID() {
 		ok, _ = c.markSpan(ctx, q, r.ballot)
 	} else if c.o.Peers != nil && r.ballot.Node() != 0 {
@@ -246,7 +246,7 @@ func (c *Client) marked(ctx context.Context, q *core.Look, r ruledTerm) (ok bool
 }
 
 // renew says that the range of a record needs a new generation, because a reader can't be promised what it wants in this one (fastpaxos.FP95).
-func (c *Client) renew(ctx context.Context, k keys.Key, generation uint64) error {
+func (c *masters) renew(ctx context.Context, k keys.Key, generation uint64) error {
 	_, err := c.each(ctx, []*core.Request{{Kind: core.Reign, Key: k, Generation: generation, Renew: true}}, func(*kv.RangeDescriptor, kv.ReplicaID, []*core.Reply) bool { return true })
 	if isOther(err) {
 		return err
@@ -255,7 +255,7 @@ func (c *Client) renew(ctx context.Context, k keys.Key, generation uint64) error
 }
 
 // promise has a master make a promise to a reader, so that all masters of the record keep it (fastpaxos.FP61).
-func (c *Client) promise(ctx context.Context, k keys.Key, m core.Mark) error {
+func (c *masters) promise(ctx context.Context, k keys.Key, m core.Mark) error {
 	_, err := c.ruleAfter(ctx, k, petition{o: core.Option{Name: m.Name(), Keys: []keys.Key{k}}, mark: true}, core.Ballot{})
 	return err
 }
