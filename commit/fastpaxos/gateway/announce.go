@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"meridian/commit/fastpaxos/core"
@@ -22,6 +23,17 @@ import (
 //	    outcome is known at quorums, since a master has told them, and others that had accepted an option have asked for it (mendOutcome, fastpaxos.FP26).
 //	fastpaxos.FP72 (read your writes): A replica that a gateway reads a row from is shown the commuting updates of the row that the gateway has committed, in the same message, unless all replicas
 //	    have been told, or one was shown them. The outcome that is shown need not be durable, nor written, and the answer to it is none to the end: the end makes it durable where that is needed.
+
+// announcer tells replicas of the ends of a gateway's transactions.
+type announcer struct {
+	*caller
+	written *written
+
+	mu sync.Mutex // guards the fields below; nothing is taken after it
+	// ends are to be told at announceAt, by the host's monotonic clock, zero if there are none; announced is when some were told last.
+	ends                  []*ending
+	announceAt, announced time.Duration
+}
 
 // ending is a transaction whose end the replicas are to be told, or, if closes, that all of them have been (fastpaxos.FP6).
 type ending struct {
@@ -56,7 +68,7 @@ func againAfter(tries int) (pause time.Duration, more bool) {
 }
 
 // announce has an end told soon, or, if some replicas have been told in vain, again by then.
-func (c *Client) announce(e *ending, within time.Duration) {
+func (c *announcer) announce(e *ending, within time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.due = c.o.Host.Clock.Monotonic() + within
@@ -68,7 +80,7 @@ func (c *Client) announce(e *ending, within time.Duration) {
 }
 
 // announceBy has what has gathered told by then.
-func (c *Client) announceBy(due time.Duration) {
+func (c *announcer) announceBy(due time.Duration) {
 	now := c.o.Host.Clock.Monotonic()
 	at := max(now, due, c.announced+announceGap)
 	if c.announceAt != 0 && c.announceAt <= at {
@@ -81,7 +93,7 @@ func (c *Client) announceBy(due time.Duration) {
 }
 
 // announceIn tells what has gathered when it is time, unless that was done before.
-func (c *Client) announceIn(ctx context.Context, at, wait time.Duration) {
+func (c *announcer) announceIn(ctx context.Context, at, wait time.Duration) {
 	if wait > 0 && c.o.Host.Clock.Sleep(ctx, wait) != nil {
 		return
 	}
@@ -112,7 +124,7 @@ func (c *Client) announceIn(ctx context.Context, at, wait time.Duration) {
 }
 
 // gathered takes those out of ends that may be told now, and fit.
-func (c *Client) gathered(now time.Duration, fits func(*ending) bool) (out []*ending) {
+func (c *announcer) gathered(now time.Duration, fits func(*ending) bool) (out []*ending) {
 	c.ends = slices.DeleteFunc(c.ends, func(e *ending) bool {
 		if now < e.from || !fits(e) {
 			return false
@@ -124,7 +136,7 @@ func (c *Client) gathered(now time.Duration, fits func(*ending) bool) (out []*en
 }
 
 // ride takes ends that have gathered for the ranges of questions, which are asked next, and puts them in front. d is nil if there are none.
-func (c *Client) ride(us []*question, descs []kv.RangeDescriptor) (es []*ending, d *delivery) {
+func (c *announcer) ride(us []*question, descs []kv.RangeDescriptor) (es []*ending, d *delivery) {
 	at := func(k keys.Key) int {
 		return slices.IndexFunc(descs, func(d kv.RangeDescriptor) bool { return d.Contains(k) })
 	}
@@ -196,7 +208,7 @@ func (d *delivery) left() (left []*core.Request, everyone bool) {
 }
 
 // tell brings End requests to quorums of their records, and to all replicas if they answer in time: everyone says that all did.
-func (c *Client) tell(ctx context.Context, qs []*core.Request) (everyone bool, err error) {
+func (c *announcer) tell(ctx context.Context, qs []*core.Request) (everyone bool, err error) {
 	everyone = true
 	for pause := firstPause; len(qs) > 0; pause = min(2*pause, lastPause) {
 		ks := make([]keys.Key, len(qs))
@@ -234,7 +246,7 @@ func (c *Client) tell(ctx context.Context, qs []*core.Request) (everyone bool, e
 	return everyone, nil
 }
 
-func (c *Client) tellEnds(ctx context.Context, es []*ending) {
+func (c *announcer) tellEnds(ctx context.Context, es []*ending) {
 	var all []*core.Request
 	for _, e := range es {
 		all = append(all, e.qs...)
@@ -244,7 +256,7 @@ func (c *Client) tellEnds(ctx context.Context, es []*ending) {
 }
 
 // delivered goes on with ends that have travelled with proposals.
-func (c *Client) delivered(es []*ending, d *delivery) {
+func (c *announcer) delivered(es []*ending, d *delivery) {
 	left, everyone := d.left()
 	if len(left) == 0 {
 		c.told(es, everyone, nil)
@@ -258,7 +270,7 @@ func (c *Client) delivered(es []*ending, d *delivery) {
 
 // told goes on when a quorum has heard of ends, or err says why not. Those that some replicas have not heard of are told again. If some have not in a few seconds, others bring
 // them up to date. Then the gateway need not remember what it has committed.
-func (c *Client) told(es []*ending, everyone bool, err error) {
+func (c *announcer) told(es []*ending, everyone bool, err error) {
 	for _, e := range es {
 		if e.closes {
 			continue
@@ -270,7 +282,7 @@ func (c *Client) told(es []*ending, everyone bool, err error) {
 		pause, more := againAfter(e.tries)
 		if everyone || !e.committed || !more {
 			for _, q := range e.qs {
-				c.disown(q.Key, q.Option.At)
+				c.written.disown(q.Key, q.Option.At)
 			}
 			continue
 		}

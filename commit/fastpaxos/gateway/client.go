@@ -68,16 +68,13 @@ import (
 type Client struct {
 	*caller
 	*masters
+	*written
+	*announcer
 
 	mu sync.Mutex // guards the fields below; nothing is taken after it
 	// writer is the logical part of this gateway's timestamps, zero before the first one; last is the wall part of the latest.
 	writer uint32
 	last   int64
-	// own are versions that this gateway has committed, or has seen committed as the outcome of its own work, and that are not at all replicas yet
-	// (fastpaxos.FP22).
-	own map[string]core.Value
-	// unshown are updates that commute, and that this gateway has committed, by key, while no replica was shown them, nor all were told (fastpaxos.FP72).
-	unshown map[string][]*core.Request
 	// provisional are the latest options of transactions that other protocols take part in, by key, until they are resolved.
 	provisional map[kv.TxnID]map[string]core.Option
 	// sights are versions that were read lately (fastpaxos.FP64).
@@ -86,9 +83,6 @@ type Client struct {
 	turns turns
 	// finishing are transactions that are being finished here.
 	finishing map[core.Name]bool
-	// ends are to be told at announceAt, by the host's monotonic clock, zero if there are none; announced is when some were told last.
-	ends                  []*ending
-	announceAt, announced time.Duration
 	// unreached are ranges of which no quorum has answered, until when.
 	unreached map[kv.RangeID]time.Duration
 	fates     fates
@@ -101,8 +95,8 @@ func NewClient(o ClientOptions) *Client {
 	if o.Columns == nil {
 		o.Columns = noColumns{}
 	}
-	by := &caller{o}
-	return &Client{caller: by, masters: newMasters(by), own: map[string]core.Value{}, unshown: map[string][]*core.Request{}, provisional: map[kv.TxnID]map[string]core.Option{}, finishing: map[core.Name]bool{}, mending: map[string]bool{}, turns: newTurns(),
+	by, own := &caller{o}, newWritten()
+	return &Client{caller: by, masters: newMasters(by), written: own, announcer: &announcer{caller: by, written: own}, provisional: map[kv.TxnID]map[string]core.Option{}, finishing: map[core.Name]bool{}, mending: map[string]bool{}, turns: newTurns(),
 		unreached: map[kv.RangeID]time.Duration{}, fates: fates{working: map[core.Name]bool{}, now: map[core.Name]bool{}}}
 }
 
@@ -134,16 +128,8 @@ func (c *Client) ended(options []core.Option, ks []keys.Key, committed bool) {
 		if len(c.turns.hot) == 0 || !slices.ContainsFunc(ks, func(k keys.Key) bool { return c.turns.hot[string(k)] > 0 }) {
 			within = ridesWithin // nobody waits, as far as is known
 		}
-		for i := range options {
-			switch o := &options[i]; {
-			case len(o.Deltas) > 0:
-				k := string(ks[i])
-				c.unshown[k] = append(c.unshown[k], &core.Request{Kind: core.Show, Key: ks[i], Option: *o, Committed: true})
-			case !o.Commutes() && c.own[string(ks[i])].At.Less(o.At):
-				c.own[string(ks[i])] = core.Value{At: o.At, Data: o.Value}
-			}
-		}
 		c.mu.Unlock()
+		c.written.committed(options, ks)
 	}
 	e := &ending{committed: committed, qs: make([]*core.Request, len(options))}
 	for i := range options {

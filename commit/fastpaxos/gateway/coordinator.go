@@ -366,10 +366,7 @@ func (x *coordinator) refused(ctx context.Context, a *attempt, at clock.Timestam
 		}
 		x.floor = x.floor.Forward(floor)
 		out.Actual = out.Actual.Forward(floor)
-		x.c.mu.Lock()
-		newest := x.c.own[string(o.Keys[0])].At
-		x.c.mu.Unlock()
-		x.beaten(newest)
+		x.beaten(x.c.newestOwn(o.Keys[0]))
 	}
 	return out
 }
@@ -457,14 +454,9 @@ func (x *coordinator) Write(ctx context.Context, t *kv.Txn, writes []transaction
 
 // Committed implements txn.Coordinator (fastpaxos.FP22).
 func (x *coordinator) Committed(at clock.Timestamp) {
-	c := x.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for k, o := range x.sent {
-		if o.At == at && !o.Commutes() && c.own[k].At.Less(at) {
-			c.own[k] = core.Value{At: at, Data: o.Value}
-		}
 		if o.At == at && !o.Commutes() {
+			x.c.owns(keys.Key(k), core.Value{At: at, Data: o.Value})
 			x.wrote(keys.Key(k), at)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // Transactions whose gateways may be gone, and the end of those that have committed or not: the gateway's part of it.
 
 // close tells the records of a transaction all of whose options have ended, at quorums, that nobody will ask for it (fastpaxos.FP6).
-func (c *Client) close(ctx context.Context, qs []*core.Request, everyone bool) {
+func (c *announcer) close(ctx context.Context, qs []*core.Request, everyone bool) {
 	_, _ = c.tell(ctx, closes(qs, everyone))
 }
 
@@ -298,10 +298,7 @@ type blocker struct {
 
 // outcome is that of an option's transaction, once it has ended: Accepted if it has committed, Rejected if not, or Past: what it may have written has been told to all. If its gateway is gone, it is ended from here.
 func (c *Client) outcome(ctx context.Context, b blocker) (core.Verdict, error) {
-	c.mu.Lock()
-	own := c.own[string(b.key)].At == b.option.At || slices.ContainsFunc(c.unshown[string(b.key)], func(q *core.Request) bool { return q.Option.Name == b.option.Name })
-	c.mu.Unlock()
-	if own {
+	if c.written.has(b.key, b.option) {
 		return core.Accepted, nil // the replicas are being told
 	}
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {

@@ -190,13 +190,7 @@ func (c *Client) refresh(ctx context.Context, k keys.Key, seen clock.Timestamp) 
 	if err != nil || newest.At.LessEq(seen) {
 		return floor, err
 	}
-	c.mu.Lock()
-	known := newest.At.LessEq(c.own[string(k)].At)
-	if !known {
-		c.own[string(k)] = newest
-	}
-	c.mu.Unlock()
-	if known {
+	if !c.owns(k, newest) {
 		return floor, nil
 	}
 	c.later(func(ctx context.Context) {

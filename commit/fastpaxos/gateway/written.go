@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"slices"
+	"sync"
 
 	"meridian/clock"
 	"meridian/commit/fastpaxos/core"
@@ -10,6 +11,59 @@ import (
 
 // The memory of a gateway for what it has committed, for as long as some replica may not have it (fastpaxos.FP22, fastpaxos.FP72).
 
+// written are the updates of this gateway that some replica may not have.
+type written struct {
+	mu sync.Mutex // guards the fields below; nothing is taken after it
+	// own are versions that this gateway has committed, or has seen committed as the outcome of its own work, and that are not at all replicas yet
+	// (fastpaxos.FP22).
+	own map[string]core.Value
+	// unshown are updates that commute, and that this gateway has committed, by key, while no replica was shown them, nor all were told (fastpaxos.FP72).
+	unshown map[string][]*core.Request
+}
+
+func newWritten() *written {
+	return &written{own: map[string]core.Value{}, unshown: map[string][]*core.Request{}}
+}
+
+// committed takes in options that have committed.
+func (w *written) committed(options []core.Option, ks []keys.Key) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range options {
+		switch o := &options[i]; {
+		case len(o.Deltas) > 0:
+			k := string(ks[i])
+			w.unshown[k] = append(w.unshown[k], &core.Request{Kind: core.Show, Key: ks[i], Option: *o, Committed: true})
+		case !o.Commutes() && w.own[string(ks[i])].At.Less(o.At):
+			w.own[string(ks[i])] = core.Value{At: o.At, Data: o.Value}
+		}
+	}
+}
+
+// owns takes in a version that has committed, and reports whether it is a new one here.
+func (w *written) owns(k keys.Key, v core.Value) (anew bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if anew = w.own[string(k)].At.Less(v.At); anew {
+		w.own[string(k)] = v
+	}
+	return anew
+}
+
+// newestOwn is when the version is from that this gateway has committed of a row, zero if all replicas have it.
+func (w *written) newestOwn(k keys.Key) clock.Timestamp {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.own[string(k)].At
+}
+
+// has reports whether an option is an update of this gateway that replicas are being told of.
+func (w *written) has(k keys.Key, o *core.Option) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.own[string(k)].At == o.At || slices.ContainsFunc(w.unshown[string(k)], func(q *core.Request) bool { return q.Option.Name == o.Name })
+}
+
 // known is what this gateway knows of rows, from before it asks a replica for them. Later it may have forgotten a version, because all replicas have it by then, while the answer is from before that.
 type known struct {
 	shows []*core.Request       // what the replica is shown first (fastpaxos.FP72)
@@ -17,17 +71,17 @@ type known struct {
 }
 
 // known is what the gateway knows of some rows.
-func (c *Client) known(ks []keys.Key) (n known) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.unshown) > 0 {
+func (w *written) known(ks []keys.Key) (n known) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.unshown) > 0 {
 		for _, k := range ks {
-			n.shows = append(n.shows, c.unshown[string(k)]...)
+			n.shows = append(n.shows, w.unshown[string(k)]...)
 		}
 	}
-	if len(c.own) > 0 {
+	if len(w.own) > 0 {
 		for _, k := range ks {
-			if v, ok := c.own[string(k)]; ok {
+			if v, ok := w.own[string(k)]; ok {
 				n.add(string(k), v)
 			}
 		}
@@ -36,15 +90,15 @@ func (c *Client) known(ks []keys.Key) (n known) {
 }
 
 // knownIn is what it knows of the rows of a span.
-func (c *Client) knownIn(s keys.Span) (n known) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, qs := range c.unshown {
+func (w *written) knownIn(s keys.Span) (n known) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, qs := range w.unshown {
 		if s.Contains(qs[0].Key) {
 			n.shows = append(n.shows, qs...)
 		}
 	}
-	for k, v := range c.own {
+	for k, v := range w.own {
 		if s.Contains(keys.Key(k)) {
 			n.add(k, v)
 		}
@@ -72,34 +126,34 @@ func (n *known) first(qs ...*core.Request) []*core.Request {
 }
 
 // shown takes in that the nearest replica was shown updates.
-func (c *Client) shown(qs []*core.Request) {
+func (w *written) shown(qs []*core.Request) {
 	if len(qs) == 0 {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, q := range qs {
-		c.show(q.Key, q.Option.At)
+		w.show(q.Key, q.Option.At)
 	}
 }
 
 // show forgets that an update has to be shown. The caller has locked mu.
-func (c *Client) show(k keys.Key, at clock.Timestamp) {
-	if qs, ok := c.unshown[string(k)]; ok {
+func (w *written) show(k keys.Key, at clock.Timestamp) {
+	if qs, ok := w.unshown[string(k)]; ok {
 		if qs = slices.DeleteFunc(slices.Clone(qs), func(q *core.Request) bool { return q.Option.At == at }); len(qs) > 0 {
-			c.unshown[string(k)] = qs
+			w.unshown[string(k)] = qs
 		} else {
-			delete(c.unshown, string(k))
+			delete(w.unshown, string(k))
 		}
 	}
 }
 
 // disown forgets what was committed of a row: replicas have it.
-func (c *Client) disown(k keys.Key, at clock.Timestamp) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.show(k, at)
-	if v, ok := c.own[string(k)]; ok && v.At == at {
-		delete(c.own, string(k))
+func (w *written) disown(k keys.Key, at clock.Timestamp) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.show(k, at)
+	if v, ok := w.own[string(k)]; ok && v.At == at {
+		delete(w.own, string(k))
 	}
 }
