@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -70,6 +69,7 @@ type Client struct {
 	*masters
 	*written
 	*announcer
+	*turns
 
 	mu sync.Mutex // guards the fields below; nothing is taken after it
 	// writer is the logical part of this gateway's timestamps, zero before the first one; last is the wall part of the latest.
@@ -79,8 +79,6 @@ type Client struct {
 	provisional map[kv.TxnID]map[string]core.Option
 	// sights are versions that were read lately (fastpaxos.FP64).
 	sights sights
-	// turns are those at hot rows.
-	turns turns
 	// finishing are transactions that are being finished here.
 	finishing map[core.Name]bool
 	// unreached are ranges of which no quorum has answered, until when.
@@ -96,8 +94,10 @@ func NewClient(o ClientOptions) *Client {
 		o.Columns = noColumns{}
 	}
 	by, own := &caller{o}, newWritten()
-	return &Client{caller: by, masters: newMasters(by), written: own, announcer: &announcer{caller: by, written: own}, provisional: map[kv.TxnID]map[string]core.Option{}, finishing: map[core.Name]bool{}, mending: map[string]bool{}, turns: newTurns(),
+	c := &Client{caller: by, masters: newMasters(by), written: own, announcer: &announcer{caller: by, written: own}, provisional: map[kv.TxnID]map[string]core.Option{}, finishing: map[core.Name]bool{}, mending: map[string]bool{},
 		unreached: map[kv.RangeID]time.Duration{}, fates: fates{working: map[core.Name]bool{}, now: map[core.Name]bool{}}}
+	c.turns = newTurns(by, c.read)
+	return c
 }
 
 // stamp draws a commit timestamp after all that were seen (fastpaxos.FP20).
@@ -124,11 +124,9 @@ func (c *Client) ended(options []core.Option, ks []keys.Key, committed bool) {
 	c.fates.decided(options[0].Name, committed, c.o.Host.Clock.Monotonic())
 	c.mu.Unlock()
 	if committed {
-		c.mu.Lock()
-		if len(c.turns.hot) == 0 || !slices.ContainsFunc(ks, func(k keys.Key) bool { return c.turns.hot[string(k)] > 0 }) {
+		if c.quiet(ks) {
 			within = ridesWithin // nobody waits, as far as is known
 		}
-		c.mu.Unlock()
 		c.written.committed(options, ks)
 	}
 	e := &ending{committed: committed, qs: make([]*core.Request, len(options))}

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"hash/fnv"
 	"slices"
+	"sync"
 	"time"
 
 	"meridian/clock"
+	"meridian/commit/fastpaxos/core"
 	"meridian/keys"
 	"meridian/kv"
 )
@@ -85,10 +87,15 @@ type standing struct {
 	wake    chan struct{}   // holds one
 }
 
-// turns are a gateway's part in them, and a keeper's. Client.mu guards the fields.
+// turns are a gateway's part in them, and a keeper's.
 type turns struct {
-	number uint64
-	hot    map[string]time.Duration // until when
+	*caller
+	// read reads rows at the nearest replicas.
+	read func(context.Context, []keys.Key) ([]core.Row, error)
+
+	mu    sync.Mutex               // guards the fields below, and all turns, lines and standings; nothing is taken after it
+	asked uint64                   // numbers what keepers are asked for
+	until map[string]time.Duration // hot rows, and until when they are
 	// also are hot rows where transactions were refused that had a turn at another one, until when.
 	also   map[string]time.Duration
 	lines  map[string]*line
@@ -97,56 +104,63 @@ type turns struct {
 	warned map[string]time.Duration // a row and a node that was told
 }
 
-func newTurns() turns {
-	return turns{hot: map[string]time.Duration{}, also: map[string]time.Duration{}, lines: map[string]*line{}, kept: map[string][]*standing{}, silent: map[kv.NodeID]time.Duration{}, warned: map[string]time.Duration{}}
+func newTurns(by *caller, read func(context.Context, []keys.Key) ([]core.Row, error)) *turns {
+	return &turns{caller: by, read: read, until: map[string]time.Duration{}, also: map[string]time.Duration{}, lines: map[string]*line{}, kept: map[string][]*standing{}, silent: map[kv.NodeID]time.Duration{}, warned: map[string]time.Duration{}}
+}
+
+// quiet reports whether none of some rows is known to be hot.
+func (c *turns) quiet(ks []keys.Key) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.until) == 0 || !slices.ContainsFunc(ks, func(k keys.Key) bool { return c.until[string(k)] > 0 })
 }
 
 // heat makes a row hot.
-func (c *Client) heat(k keys.Key) {
+func (c *turns) heat(k keys.Key) {
 	now := c.o.Host.Clock.Monotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.turns.heat(string(k), now)
+	c.heated(string(k), now)
 }
 
 // contest makes a row one at which turns are taken in addition to those at earlier ones.
-func (c *Client) contest(k keys.Key) {
+func (c *turns) contest(k keys.Key) {
 	now := c.o.Host.Clock.Monotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.turns.heat(string(k), now); c.turns.hot[string(k)] > now {
-		c.turns.also[string(k)] = now + hotTime
+	if c.heated(string(k), now); c.until[string(k)] > now {
+		c.also[string(k)] = now + hotTime
 	}
 }
 
-func (t *turns) heat(k string, now time.Duration) {
-	if len(t.hot) >= hottest {
-		for k, until := range t.hot {
+func (c *turns) heated(k string, now time.Duration) {
+	if len(c.until) >= hottest {
+		for k, until := range c.until {
 			if until < now {
-				t.cool(k)
+				c.cool(k)
 			}
 		}
-		if len(t.hot) >= hottest {
+		if len(c.until) >= hottest {
 			return
 		}
 	}
-	t.hot[k] = now + hotTime
+	c.until[k] = now + hotTime
 }
 
-func (t *turns) cool(k string) {
-	delete(t.hot, k)
-	delete(t.also, k)
+func (c *turns) cool(k string) {
+	delete(c.until, k)
+	delete(c.also, k)
 }
 
 // hot are those of the rows that are hot at which a transaction takes turns, in order: the first one of those that it wants, unless it has some already, and others where that was
 // not enough.
-func (c *Client) hot(has func(keys.Key) bool, some bool) (first []keys.Key) {
+func (c *turns) hot(has func(keys.Key) bool, some bool) (first []keys.Key) {
 	now := c.o.Host.Clock.Monotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for k, until := range c.turns.hot {
+	for k, until := range c.until {
 		if key := keys.Key(k); until < now {
-			c.turns.cool(k)
+			c.cool(k)
 		} else if has(key) {
 			first = append(first, key)
 		}
@@ -157,7 +171,7 @@ func (c *Client) hot(has func(keys.Key) bool, some bool) (first []keys.Key) {
 		i = 0
 	}
 	for i < len(first) {
-		if now < c.turns.also[string(first[i])] {
+		if now < c.also[string(first[i])] {
 			i++
 		} else {
 			first = slices.Delete(first, i, i+1)
@@ -192,9 +206,9 @@ func (x *coordinator) afresh(refused []keys.Key) {
 	now := x.c.o.Host.Clock.Monotonic()
 	x.turns = slices.DeleteFunc(x.turns, func(t *turn) bool {
 		_, wanted := x.seen[string(t.key)]
-		x.c.mu.Lock()
+		x.c.turns.mu.Lock()
 		over := !wanted || t.over(now)
-		x.c.mu.Unlock()
+		x.c.turns.mu.Unlock()
 		if over {
 			x.c.pass(t)
 		}
@@ -218,7 +232,7 @@ func (x *coordinator) works() (done func()) {
 	return func() { x.c.work(x.turns, -1) }
 }
 
-func (c *Client) work(ts []*turn, n int) {
+func (c *turns) work(ts []*turn, n int) {
 	now := c.o.Host.Clock.Monotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -228,16 +242,16 @@ func (c *Client) work(ts []*turn, n int) {
 }
 
 // holds reports whether a turn that a keeper has given is still in use.
-func (c *Client) holds(keeper kv.NodeID, q *Ask) bool {
+func (c *turns) holds(keeper kv.NodeID, q *Ask) bool {
 	now := c.o.Host.Clock.Monotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := c.turns.lines[string(q.Key)]
+	l := c.lines[string(q.Key)]
 	return l != nil && l.now != nil && l.now.keeper == keeper && l.now.number == q.Number && !l.now.over(now)
 }
 
 // probe asks a gateway whether it still has the turn at the head of a line, and ends the turn if it has not, or does not answer.
-func (c *Client) probe(k string, s *standing) {
+func (c *turns) probe(k string, s *standing) {
 	ask := &Ask{Kind: Held, Key: keys.Key(k), Number: s.number}
 	if s.node == c.o.NodeID() {
 		if !c.holds(s.node, ask) {
@@ -270,14 +284,14 @@ func (x *coordinator) Ended() {
 }
 
 // take waits for a turn at a row. rival is whose transaction was faster, if that is known.
-func (c *Client) take(ctx context.Context, k keys.Key, rival kv.NodeID) (*turn, error) {
+func (c *turns) take(ctx context.Context, k keys.Key, rival kv.NodeID) (*turn, error) {
 	t := &turn{key: k}
 	begun := c.o.Host.Clock.Monotonic()
 	c.mu.Lock()
-	l := c.turns.lines[string(k)]
+	l := c.lines[string(k)]
 	if l == nil {
 		l = &line{}
-		c.turns.lines[string(k)] = l
+		c.lines[string(k)] = l
 	}
 	if l.now == nil {
 		t.begun = max(begun, 1)
@@ -298,7 +312,7 @@ func (c *Client) take(ctx context.Context, k keys.Key, rival kv.NodeID) (*turn, 
 	return t, ctx.Err()
 }
 
-func (c *Client) inLine(ctx context.Context, l *line, mine chan *turn, begun time.Duration) (*turn, error) {
+func (c *turns) inLine(ctx context.Context, l *line, mine chan *turn, begun time.Duration) (*turn, error) {
 	for {
 		tick := c.o.Host.Clock.NewTimer(turnTime / 8)
 		select {
@@ -337,17 +351,17 @@ func (c *Client) inLine(ctx context.Context, l *line, mine chan *turn, begun tim
 }
 
 // pass gives a turn to the next one.
-func (c *Client) pass(t *turn) {
+func (c *turns) pass(t *turn) {
 	now := c.o.Host.Clock.Monotonic()
 	c.mu.Lock()
-	l := c.turns.lines[string(t.key)]
+	l := c.lines[string(t.key)]
 	if l == nil || l.now != t {
 		l = nil // somebody else has it, as it took too long
 	}
 	back := t.keeper
 	if l != nil {
 		if len(l.waiting) == 0 {
-			delete(c.turns.lines, string(t.key))
+			delete(c.lines, string(t.key))
 		} else {
 			next := &turn{key: t.key, begun: now, wrote: t.wrote}
 			if t.keeper != 0 && now-t.since < ownTime {
@@ -370,7 +384,7 @@ func (c *Client) pass(t *turn) {
 }
 
 // keeper is the node where gateways take turns at a row: one of the range's voters, the same one for all that can reach it.
-func (c *Client) keeper(ctx context.Context, k keys.Key) kv.NodeID {
+func (c *turns) keeper(ctx context.Context, k keys.Key) kv.NodeID {
 	info, err := c.o.Sender.Range(ctx, k, false)
 	if err != nil {
 		return 0
@@ -393,7 +407,7 @@ func (c *Client) keeper(ctx context.Context, k keys.Key) kv.NodeID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, n := range nodes {
-		if now >= c.turns.silent[n] {
+		if now >= c.silent[n] {
 			return n
 		}
 	}
@@ -401,21 +415,21 @@ func (c *Client) keeper(ctx context.Context, k keys.Key) kv.NodeID {
 }
 
 // atKeeper waits until the keeper of a row gives this gateway the turn. If it does not answer, the turn is one at this gateway only.
-func (c *Client) atKeeper(ctx context.Context, t *turn, rival kv.NodeID) {
+func (c *turns) atKeeper(ctx context.Context, t *turn, rival kv.NodeID) {
 	to := c.keeper(ctx, t.key)
 	if to == 0 {
 		c.turnBegins(t)
 		return
 	}
 	c.mu.Lock()
-	c.turns.number++
-	ask := &Ask{Kind: Turn, Key: t.key, Number: c.turns.number, Rival: rival}
+	c.asked++
+	ask := &Ask{Kind: Turn, Key: t.key, Number: c.asked, Rival: rival}
 	t.begun = 0 // it has not begun
 	c.mu.Unlock()
 	after, err := c.stand(ctx, to, ask)
 	if err != nil && !errors.Is(err, errSilent) && ctx.Err() == nil { // a node that is silent at the moment may be slow in one thing only
 		c.mu.Lock()
-		c.turns.silent[to] = c.o.Host.Clock.Monotonic() + silence
+		c.silent[to] = c.o.Host.Clock.Monotonic() + silence
 		c.mu.Unlock()
 	}
 	c.mu.Lock()
@@ -429,7 +443,7 @@ func (c *Client) atKeeper(ctx context.Context, t *turn, rival kv.NodeID) {
 }
 
 // catchUp waits until the nearest replica has a version of a row, for a moment: the outcome of the transaction before may travel the same way as the turn, and arrive after it.
-func (c *Client) catchUp(ctx context.Context, k keys.Key, at clock.Timestamp) {
+func (c *turns) catchUp(ctx context.Context, k keys.Key, at clock.Timestamp) {
 	for begun := c.o.Host.Clock.Monotonic(); !at.IsZero() && c.o.Host.Clock.Monotonic()-begun < outcomeTime; {
 		rows, err := c.read(ctx, []keys.Key{k})
 		if err != nil || !rows[0].Last.Less(at) || c.pause(ctx, firstPause) != nil {
@@ -441,7 +455,7 @@ func (c *Client) catchUp(ctx context.Context, k keys.Key, at clock.Timestamp) {
 // stand stands in a keeper's line until the turn comes, for as long as one waits at most. after is the version that was committed in the turn before. An error says that the keeper does not answer.
 //
 // A question leaves before the one before it is answered, so that it is there by then: otherwise a turn that comes while an answer is on its way would wait for the next question.
-func (c *Client) stand(ctx context.Context, to kv.NodeID, ask *Ask) (after clock.Timestamp, err error) {
+func (c *turns) stand(ctx context.Context, to kv.NodeID, ask *Ask) (after clock.Timestamp, err error) {
 	ctx, cancel := c.o.Host.Clock.WithTimeout(ctx, inLine)
 	defer cancel()
 	if to == c.o.NodeID() {
@@ -494,7 +508,7 @@ func (c *Client) stand(ctx context.Context, to kv.NodeID, ask *Ask) (after clock
 	}
 }
 
-func (c *Client) turnBegins(t *turn) {
+func (c *turns) turnBegins(t *turn) {
 	now := c.o.Host.Clock.Monotonic()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -502,7 +516,7 @@ func (c *Client) turnBegins(t *turn) {
 }
 
 // keep answers a gateway that wants a turn: that it has it, or after a while that it has to wait.
-func (c *Client) keep(ctx context.Context, from kv.NodeID, q *Ask) (out Told) {
+func (c *turns) keep(ctx context.Context, from kv.NodeID, q *Ask) (out Told) {
 	k := string(q.Key)
 	now := c.o.Host.Clock.Monotonic()
 	if q.Rival != 0 {
@@ -511,29 +525,29 @@ func (c *Client) keep(ctx context.Context, from kv.NodeID, q *Ask) (out Told) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var me *standing
-	for _, s := range c.turns.kept[k] {
+	for _, s := range c.kept[k] {
 		if s.node == from && s.number == q.Number {
 			me = s
 		}
 	}
 	if me == nil {
-		if len(c.turns.kept) >= hottest && c.turns.kept[k] == nil {
-			for k := range c.turns.kept {
-				c.turns.advance(k, now)
+		if len(c.kept) >= hottest && c.kept[k] == nil {
+			for k := range c.kept {
+				c.advance(k, now)
 			}
-			if len(c.turns.kept) >= hottest {
+			if len(c.kept) >= hottest {
 				return Told{Granted: true}
 			}
 		}
 		me = &standing{node: from, number: q.Number, wake: make(chan struct{}, 1)}
-		c.turns.kept[k] = append(c.turns.kept[k], me)
+		c.kept[k] = append(c.kept[k], me)
 	}
 	me.here++
 	defer func() { me.here-- }()
 	for until := now + turnPatience; ; {
 		me.asked = now
-		c.turns.advance(k, now)
-		all := c.turns.kept[k]
+		c.advance(k, now)
+		all := c.kept[k]
 		switch {
 		case len(all) > 0 && all[0] == me:
 			if !me.granted {
@@ -567,8 +581,8 @@ func (c *Client) keep(ctx context.Context, from kv.NodeID, q *Ask) (out Told) {
 }
 
 // advance drops those at the head of a line whose turn is over, or who do not ask any more.
-func (t *turns) advance(k string, now time.Duration) {
-	all := t.kept[k]
+func (c *turns) advance(k string, now time.Duration) {
+	all := c.kept[k]
 	for len(all) > 0 {
 		s := all[0]
 		if s.granted && now-s.since <= turnTime || !s.granted && (s.here > 0 || now-s.asked <= turnTime/2) {
@@ -577,10 +591,10 @@ func (t *turns) advance(k string, now time.Duration) {
 		all = all[1:]
 	}
 	if len(all) == 0 {
-		delete(t.kept, k)
+		delete(c.kept, k)
 		return
 	}
-	t.kept[k] = all
+	c.kept[k] = all
 	if s := all[0]; !s.granted {
 		select {
 		case s.wake <- struct{}{}:
@@ -590,35 +604,35 @@ func (t *turns) advance(k string, now time.Duration) {
 }
 
 // givenBack ends a turn at its keeper.
-func (c *Client) givenBack(from kv.NodeID, q *Ask) {
+func (c *turns) givenBack(from kv.NodeID, q *Ask) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := string(q.Key)
-	c.turns.kept[k] = slices.DeleteFunc(c.turns.kept[k], func(s *standing) bool { return s.node == from && s.number == q.Number })
-	for _, s := range c.turns.kept[k] {
+	c.kept[k] = slices.DeleteFunc(c.kept[k], func(s *standing) bool { return s.node == from && s.number == q.Number })
+	for _, s := range c.kept[k] {
 		s.after = s.after.Forward(q.At)
 	}
-	c.turns.advance(k, c.o.Host.Clock.Monotonic())
+	c.advance(k, c.o.Host.Clock.Monotonic())
 }
 
 // warn tells a gateway that others want a row that it has written.
-func (c *Client) warn(k keys.Key, rival kv.NodeID, now time.Duration) {
+func (c *turns) warn(k keys.Key, rival kv.NodeID, now time.Duration) {
 	if rival == c.o.NodeID() {
 		c.heat(k)
 		return
 	}
 	id := string(append(bytes.Clone(k), byte(rival>>24), byte(rival>>16), byte(rival>>8), byte(rival)))
 	c.mu.Lock()
-	if len(c.turns.warned) >= hottest {
-		for id, until := range c.turns.warned {
+	if len(c.warned) >= hottest {
+		for id, until := range c.warned {
 			if until < now {
-				delete(c.turns.warned, id)
+				delete(c.warned, id)
 			}
 		}
 	}
-	again := now < c.turns.warned[id] || len(c.turns.warned) >= hottest
+	again := now < c.warned[id] || len(c.warned) >= hottest
 	if !again {
-		c.turns.warned[id] = now + hotTime/4
+		c.warned[id] = now + hotTime/4
 	}
 	c.mu.Unlock()
 	if !again {

@@ -169,11 +169,11 @@ func TestTurns(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		for _, g := range gs {
-			g.client.mu.Lock()
+			g.client.turns.mu.Lock()
 			if n, m := len(g.client.turns.lines), len(g.client.turns.kept); n+m > 0 {
 				t.Errorf("gateway %d has %d lines, and keeps %d", g.id, n, m)
 			}
-			g.client.mu.Unlock()
+			g.client.turns.mu.Unlock()
 		}
 	})
 }
