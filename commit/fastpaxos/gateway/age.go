@@ -28,7 +28,7 @@ const (
 
 // reaches is how long a classic quorum of a key's range may take to answer, zero if it has not answered a moment ago. A node that is late with one answer seems silent, and may have this range's at once: where too
 // few of them seem to be there, a quorum has a little time all the same.
-func (c *Client) reaches(ctx context.Context, k keys.Key) (id kv.RangeID, within time.Duration) {
+func (c *reader) reaches(ctx context.Context, k keys.Key) (id kv.RangeID, within time.Duration) {
 	info, err := c.o.Sender.Range(ctx, k, false)
 	if err != nil {
 		return 0, 0
@@ -63,7 +63,7 @@ func (c *Client) reaches(ctx context.Context, k keys.Key) (id kv.RangeID, within
 }
 
 // renewing asks a quorum for what the nearest replica may have an old answer to. renewed: it has answered.
-func (c *Client) renewing(ctx context.Context, k keys.Key, f func(context.Context) error) (renewed bool, err error) {
+func (c *reader) renewing(ctx context.Context, k keys.Key, f func(context.Context) error) (renewed bool, err error) {
 	id, patience := c.reaches(ctx, k)
 	if patience == 0 {
 		return false, nil
@@ -97,7 +97,7 @@ func concluding(ctx context.Context) context.Context {
 }
 
 // renew reads rows again that may be too old.
-func (c *Client) renewRows(ctx context.Context, rows []core.Row, which []int) error {
+func (c *reader) renewRows(ctx context.Context, rows []core.Row, which []int) error {
 	if len(which) == 0 {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (c *Client) renewRows(ctx context.Context, rows []core.Row, which []int) er
 }
 
 // renewScan reads a part of a span again whose answer may be too old, and gives the new one.
-func (c *Client) renewScan(ctx context.Context, q *core.Look, l *core.Looked) (*core.Looked, error) {
+func (c *reader) renewScan(ctx context.Context, q *core.Look, l *core.Looked) (*core.Looked, error) {
 	var rows []core.Row
 	var read keys.Span
 	renewed, err := c.renewing(ctx, q.Span.Start, func(ctx context.Context) (err error) {

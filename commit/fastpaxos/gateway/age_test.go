@@ -220,8 +220,6 @@ func TestFate(t *testing.T) {
 			}
 		}
 		decided := func(committed bool) {
-			g.client.mu.Lock()
-			defer g.client.mu.Unlock()
 			g.client.fates.decided(o.Name, committed, g.host.Clock.Monotonic())
 		}
 		done := g.client.worksOn(o.Name)

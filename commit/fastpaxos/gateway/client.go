@@ -70,22 +70,14 @@ type Client struct {
 	*written
 	*announcer
 	*turns
+	*fates
+	*finisher
+	*reader
 
 	mu sync.Mutex // guards the fields below; nothing is taken after it
 	// writer is the logical part of this gateway's timestamps, zero before the first one; last is the wall part of the latest.
 	writer uint32
 	last   int64
-	// provisional are the latest options of transactions that other protocols take part in, by key, until they are resolved.
-	provisional map[kv.TxnID]map[string]core.Option
-	// sights are versions that were read lately (fastpaxos.FP64).
-	sights sights
-	// finishing are transactions that are being finished here.
-	finishing map[core.Name]bool
-	// unreached are ranges of which no quorum has answered, until when.
-	unreached map[kv.RangeID]time.Duration
-	fates     fates
-	// mending are records whose replicas are being brought up to date from here.
-	mending map[string]bool
 }
 
 // NewClient makes a gateway.
@@ -93,9 +85,10 @@ func NewClient(o ClientOptions) *Client {
 	if o.Columns == nil {
 		o.Columns = noColumns{}
 	}
-	by, own := &caller{o}, newWritten()
-	c := &Client{caller: by, masters: newMasters(by), written: own, announcer: &announcer{caller: by, written: own}, provisional: map[kv.TxnID]map[string]core.Option{}, finishing: map[core.Name]bool{}, mending: map[string]bool{},
-		unreached: map[kv.RangeID]time.Duration{}, fates: fates{working: map[core.Name]bool{}, now: map[core.Name]bool{}}}
+	by, own, f := &caller{o}, newWritten(), newFates()
+	c := &Client{caller: by, masters: newMasters(by), written: own, announcer: &announcer{caller: by, written: own}, fates: f}
+	c.finisher = newFinisher(by, c.masters, c.announcer, f)
+	c.reader = &reader{caller: by, masters: c.masters, written: own, finisher: c.finisher, unreached: map[kv.RangeID]time.Duration{}}
 	c.turns = newTurns(by, c.read)
 	return c
 }
@@ -120,9 +113,7 @@ func (c *Client) stamp(seen clock.Timestamp) clock.Timestamp {
 // committed from what it remembers. A commuting update is on top of what the replicas have, so one that is read from is shown it first.
 func (c *Client) ended(options []core.Option, ks []keys.Key, committed bool) {
 	within := time.Duration(0)
-	c.mu.Lock()
 	c.fates.decided(options[0].Name, committed, c.o.Host.Clock.Monotonic())
-	c.mu.Unlock()
 	if committed {
 		if c.quiet(ks) {
 			within = ridesWithin // nobody waits, as far as is known

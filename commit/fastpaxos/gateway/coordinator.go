@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -409,9 +408,7 @@ func (x *coordinator) Write(ctx context.Context, t *kv.Txn, writes []transaction
 		sent[string(ks[i])] = *o
 	}
 	x.sent = sent
-	c.mu.Lock()
-	c.provisional[t.ID] = maps.Clone(sent)
-	c.mu.Unlock()
+	c.provides(t.ID, sent)
 	begun := c.o.Host.Clock.Monotonic()
 	out, err := a.run(ctx)
 	var tooOld *kv.WriteTooOldError

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"meridian/clock"
@@ -30,7 +31,7 @@ const (
 )
 
 // fate asks an option's gateway.
-func (c *Client) fate(ctx context.Context, o *core.Option) fate {
+func (c *finisher) fate(ctx context.Context, o *core.Option) fate {
 	n := gatewayOf(o.At)
 	switch {
 	case n == 0 || c.o.Peers == nil || len(o.Keys) == 0:
@@ -57,21 +58,26 @@ func (c *Client) fate(ctx context.Context, o *core.Option) fate {
 
 // fates are the transactions that a gateway works on, and those that it has ended lately.
 type fates struct {
+	mu          sync.Mutex // guards the fields below; nothing is taken after it
 	working     map[core.Name]bool
 	now, before map[core.Name]bool // whether they have committed
 	swapped     time.Duration
 }
 
+func newFates() *fates {
+	return &fates{working: map[core.Name]bool{}, now: map[core.Name]bool{}}
+}
+
 // fateHere is fate of this gateway's transaction.
-func (c *Client) fateHere(n core.Name) fate {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.fates.working[n] {
+func (f *fates) fateHere(n core.Name) fate {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.working[n] {
 		return working
 	}
-	committed, ok := c.fates.now[n]
+	committed, ok := f.now[n]
 	if !ok {
-		committed, ok = c.fates.before[n]
+		committed, ok = f.before[n]
 	}
 	switch {
 	case !ok:
@@ -83,19 +89,21 @@ func (c *Client) fateHere(n core.Name) fate {
 }
 
 // worksOn says that the gateway is at work on a transaction until the returned function is called.
-func (c *Client) worksOn(n core.Name) (done func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.fates.working[n] = true
+func (f *fates) worksOn(n core.Name) (done func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.working[n] = true
 	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.fates.working, n)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.working, n)
 	}
 }
 
-// decided remembers the outcome of a transaction of this gateway for as long as replicas may not have heard. The caller has locked mu.
+// decided remembers the outcome of a transaction of this gateway for as long as replicas may not have heard.
 func (f *fates) decided(n core.Name, committed bool, now time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if now-f.swapped > 2*stale || len(f.now) > fatesMost {
 		f.now, f.before, f.swapped = map[core.Name]bool{}, f.now, now
 	}

@@ -138,7 +138,7 @@ func restOf(all, read keys.Span, reverse bool) *keys.Span {
 const freshBytes = 1 << 20
 
 // scanFresh reads the rows of a part of a span, from the end at which the scan begins (fastpaxos.FP82); read is that part. Rows without a value are among them.
-func (c *Client) scanFresh(ctx context.Context, me kv.TxnID, q core.Look) (rows []core.Row, read keys.Span, err error) {
+func (c *reader) scanFresh(ctx context.Context, me kv.TxnID, q core.Look) (rows []core.Row, read keys.Span, err error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		one := q
 		one.Open = true
@@ -171,7 +171,7 @@ func (c *Client) scanFresh(ctx context.Context, me kv.TxnID, q core.Look) (rows 
 }
 
 // fresh reads keys as of now (fastpaxos.FP82), in their order: of each the latest state that one of a classic quorum has, with the options that these have accepted and that have committed, once that is known.
-func (c *Client) fresh(ctx context.Context, me kv.TxnID, ks []keys.Key) ([]core.Row, error) {
+func (c *reader) fresh(ctx context.Context, me kv.TxnID, ks []keys.Key) ([]core.Row, error) {
 	rows, own := make([]core.Row, len(ks)), c.known(ks)
 	var unsure []int
 	for pause := firstPause; len(ks) > 0; pause = min(2*pause, lastPause) {
@@ -234,7 +234,7 @@ func (c *Client) fresh(ctx context.Context, me kv.TxnID, ks []keys.Key) ([]core.
 }
 
 // present is a row as of now, when the transactions of the options that a classic quorum has accepted have ended. Other options may come meanwhile; their transactions had not committed.
-func (c *Client) present(ctx context.Context, me kv.TxnID, k keys.Key) (core.Row, error) {
+func (c *reader) present(ctx context.Context, me kv.TxnID, k keys.Key) (core.Row, error) {
 	past := pastOptions{}
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		r, err := c.quorum(ctx, k)

@@ -12,7 +12,7 @@ import (
 const mendedAtOnce = 8
 
 // Mend implements Mender.
-func (c *Client) Mend(k keys.Key, o *core.Option) {
+func (c *finisher) Mend(k keys.Key, o *core.Option) {
 	c.mend(k, func(ctx context.Context) error {
 		if o != nil {
 			return c.mendOption(ctx, k, o)
@@ -22,11 +22,11 @@ func (c *Client) Mend(k keys.Key, o *core.Option) {
 }
 
 // MendOutcome implements Mender.
-func (c *Client) MendOutcome(k keys.Key, o *core.Option) {
+func (c *finisher) MendOutcome(k keys.Key, o *core.Option) {
 	c.mend(k, func(ctx context.Context) error { return c.mendOutcome(ctx, o) })
 }
 
-func (c *Client) mend(k keys.Key, f func(ctx context.Context) error) {
+func (c *finisher) mend(k keys.Key, f func(ctx context.Context) error) {
 	c.mu.Lock()
 	if c.mending[string(k)] || len(c.mending) >= mendedAtOnce {
 		c.mu.Unlock()
@@ -44,7 +44,7 @@ func (c *Client) mend(k keys.Key, f func(ctx context.Context) error) {
 	})
 }
 
-func (c *Client) mendOption(ctx context.Context, k keys.Key, o *core.Option) error {
+func (c *finisher) mendOption(ctx context.Context, k keys.Key, o *core.Option) error {
 	f, err := c.find(ctx, k, o.Name)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (c *Client) mendOption(ctx context.Context, k keys.Key, o *core.Option) err
 }
 
 // mendVersions has a master make a record the same at a quorum and at all replicas that answer, with commuting updates as a version. It need not decide about anything.
-func (c *Client) mendVersions(ctx context.Context, k keys.Key) error {
+func (c *finisher) mendVersions(ctx context.Context, k keys.Key) error {
 	v, _, _, err := c.newest(ctx, k, func(q core.Quorums) int { return q.Classic })
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (c *Client) mendVersions(ctx context.Context, k keys.Key) error {
 }
 
 // mendOutcome has the outcome of a transaction forgotten whose gateway has not said that all of its options have ended. A master of each record tells all of its replicas first.
-func (c *Client) mendOutcome(ctx context.Context, o *core.Option) error {
+func (c *finisher) mendOutcome(ctx context.Context, o *core.Option) error {
 	if _, err := c.Finish(ctx, o, nil); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (c *Client) mendOutcome(ctx context.Context, o *core.Option) error {
 }
 
 // Check is NewsOptions.Check: it has the transaction of an option end that a row here has heard nothing of, and all replicas hear of it. lacks: the row here lacks what it has written.
-func (c *Client) Check(ctx context.Context, k keys.Key, n core.Name) (lacks bool, err error) {
+func (c *finisher) Check(ctx context.Context, k keys.Key, n core.Name) (lacks bool, err error) {
 	var r *core.Record
 	past := pastOptions{}
 	for again := true; again; {

@@ -3,7 +3,9 @@ package gateway
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"meridian/commit"
@@ -14,18 +16,45 @@ import (
 
 // Transactions whose gateways may be gone, and the end of those that have committed or not: the gateway's part of it.
 
+// finisher ends transactions: those of gateways that are gone, those of which replicas have not heard, and this gateway's with a record.
+type finisher struct {
+	*caller
+	*masters
+	*announcer
+	*fates
+
+	mu sync.Mutex // guards the fields below; nothing is taken after it
+	// provisional are the latest options of transactions that other protocols take part in, by key, until they are resolved.
+	provisional map[kv.TxnID]map[string]core.Option
+	// finishing are transactions that are being finished here.
+	finishing map[core.Name]bool
+	// mending are records whose replicas are being brought up to date from here.
+	mending map[string]bool
+}
+
+func newFinisher(by *caller, m *masters, a *announcer, f *fates) *finisher {
+	return &finisher{caller: by, masters: m, announcer: a, fates: f, provisional: map[kv.TxnID]map[string]core.Option{}, finishing: map[core.Name]bool{}, mending: map[string]bool{}}
+}
+
+// provides takes in the options of a transaction that other protocols take part in.
+func (c *finisher) provides(id kv.TxnID, options map[string]core.Option) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.provisional[id] = maps.Clone(options)
+}
+
 // close tells the records of a transaction all of whose options have ended, at quorums, that nobody will ask for it (fastpaxos.FP6).
 func (c *announcer) close(ctx context.Context, qs []*core.Request, everyone bool) {
 	_, _ = c.tell(ctx, closes(qs, everyone))
 }
 
 // Finish implements Ender (fastpaxos.FP23).
-func (c *Client) Finish(ctx context.Context, o *core.Option, known map[string]core.Verdict) (committed bool, err error) {
+func (c *finisher) Finish(ctx context.Context, o *core.Option, known map[string]core.Verdict) (committed bool, err error) {
 	return c.finish(ctx, o, known, len(known) > 0)
 }
 
 // finish is Finish; sealed is as learn's.
-func (c *Client) finish(ctx context.Context, o *core.Option, known map[string]core.Verdict, sealed bool) (committed bool, err error) {
+func (c *finisher) finish(ctx context.Context, o *core.Option, known map[string]core.Verdict, sealed bool) (committed bool, err error) {
 	learned := make([]core.Learned, len(o.Keys))
 	learn := func(i int) error {
 		var err error
@@ -83,7 +112,7 @@ const ruleWithin = 600 * time.Millisecond
 
 // learn has an option decided by a master, which rejects it if no acceptor knows it, or learns what became of it in a range that has another protocol by now, or whose generation is
 // folded (fastpaxos.FP11). Past: the range does not know of it, and never will accept it. sealed says that the latter is likely: ranges that are sealed at the same time wait for each other.
-func (c *Client) learn(ctx context.Context, k keys.Key, o core.Option, sealed bool) (l core.Learned, err error) {
+func (c *finisher) learn(ctx context.Context, k keys.Key, o core.Option, sealed bool) (l core.Learned, err error) {
 	if info, err := c.o.Sender.Range(ctx, k, false); err == nil && info.Desc.Protocol != kv.FastPaxos {
 		sealed = true
 	}
@@ -111,7 +140,7 @@ func (c *Client) learn(ctx context.Context, k keys.Key, o core.Option, sealed bo
 }
 
 // recall asks a range that has another protocol by now, or is sealed, for the outcome of an option. *kv.ProtocolError: it has this one, and acts.
-func (c *Client) recall(ctx context.Context, k keys.Key, n core.Name) (l core.Learned, err error) {
+func (c *finisher) recall(ctx context.Context, k keys.Key, n core.Name) (l core.Learned, err error) {
 	q := &core.Request{Kind: core.Query, Key: k, Option: core.Option{Name: n}}
 	resp, err := c.o.Sender.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.AdminRecallRequest{Key: k, Protocol: kv.FastPaxos, Body: q.Append(nil)}}})
 	if err != nil {
@@ -134,7 +163,7 @@ func (c *Client) recall(ctx context.Context, k keys.Key, n core.Name) (l core.Le
 const clearAsks = time.Second
 
 // clear returns when an option that stood in the way does not any more, which it takes care of once that is old enough.
-func (c *Client) clear(ctx context.Context, b blocker) error {
+func (c *finisher) clear(ctx context.Context, b blocker) error {
 	asks := c.o.Clock.Now().Add(clearAsks) // nobody who is in a hurry waits for another gateway's answer each time
 	for pause := 4 * firstPause; ; pause = min(2*pause, lastPause) {
 		now := c.o.Clock.Now()
@@ -158,7 +187,7 @@ func (c *Client) clear(ctx context.Context, b blocker) error {
 }
 
 // finishDangling finishes the transaction of an option that is older than stale.
-func (c *Client) finishDangling(ctx context.Context, b blocker) error {
+func (c *finisher) finishDangling(ctx context.Context, b blocker) error {
 	n := b.option.Name
 	c.mu.Lock()
 	busy := c.finishing[n]
@@ -201,7 +230,7 @@ func (c *Client) finishDangling(ctx context.Context, b blocker) error {
 }
 
 // Witness answers whether a transaction's options were learned as accepted, and prevents those that were not (commit.Finisher).
-func (c *Client) Witness(ctx context.Context, r *commit.Record, writes []kv.InFlightWrite) (all bool, err error) {
+func (c *finisher) Witness(ctx context.Context, r *commit.Record, writes []kv.InFlightWrite) (all bool, err error) {
 	n := core.Name{Txn: r.ID, At: r.WriteTimestamp}
 	learned := make([]core.Learned, len(writes))
 	if err := c.all(len(writes), func(i int) error {
@@ -222,7 +251,7 @@ func (c *Client) Witness(ctx context.Context, r *commit.Record, writes []kv.InFl
 
 // Resolve gives the options of a transaction that has ended its outcome (commit.Finisher). A record lists each of them by its key; a span is where
 // the transaction may have had locks of the leader protocol, of which there are none here.
-func (c *Client) Resolve(ctx context.Context, spans []keys.Span, meta kv.TxnMeta, status kv.Status, _ []kv.SeqRange) error {
+func (c *finisher) Resolve(ctx context.Context, spans []keys.Span, meta kv.TxnMeta, status kv.Status, _ []kv.SeqRange) error {
 	if status != kv.Committed && status != kv.Aborted {
 		return nil
 	}
@@ -281,7 +310,7 @@ func (c *Client) Resolve(ctx context.Context, spans []keys.Span, meta kv.TxnMeta
 }
 
 // abandoned reports whether an option is old enough for others to end its transaction, or its gateway does not work on it, and has not ended it.
-func (c *Client) abandoned(ctx context.Context, o *core.Option) bool {
+func (c *finisher) abandoned(ctx context.Context, o *core.Option) bool {
 	switch age := time.Duration(c.o.Clock.Now().Wall - o.At.Wall); {
 	case age >= stale:
 		return true
@@ -297,7 +326,7 @@ type blocker struct {
 }
 
 // outcome is that of an option's transaction, once it has ended: Accepted if it has committed, Rejected if not, or Past: what it may have written has been told to all. If its gateway is gone, it is ended from here.
-func (c *Client) outcome(ctx context.Context, b blocker) (core.Verdict, error) {
+func (c *finisher) outcome(ctx context.Context, b blocker) (core.Verdict, error) {
 	if c.written.has(b.key, b.option) {
 		return core.Accepted, nil // the replicas are being told
 	}
@@ -348,7 +377,7 @@ func (p pastOptions) note(k keys.Key, n core.Name) (anew bool) {
 }
 
 // conclude has the options of others in a record end, and executes those that have committed. again: the record is to be asked for again, because an option is past that was not so before (fastpaxos.FP98).
-func (c *Client) conclude(ctx context.Context, me kv.TxnID, k keys.Key, r *core.Record, past pastOptions) (again bool, err error) {
+func (c *finisher) conclude(ctx context.Context, me kv.TxnID, k keys.Key, r *core.Record, past pastOptions) (again bool, err error) {
 	votes := r.Votes
 	r.Votes = nil
 	slices.SortFunc(votes, func(a, b core.Vote) int { return a.Compare(b.Name) })

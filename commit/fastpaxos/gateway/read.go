@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"meridian/clock"
@@ -14,13 +15,27 @@ import (
 
 // Reads of the default level: at the nearest replicas.
 
+// reader reads rows for a gateway's transactions.
+type reader struct {
+	*caller
+	*masters
+	*written
+	*finisher
+
+	mu sync.Mutex // guards the fields below; nothing is taken after it
+	// sights are versions that were read lately (fastpaxos.FP64).
+	sights sights
+	// unreached are ranges of which no quorum has answered, until when.
+	unreached map[kv.RangeID]time.Duration
+}
+
 // read reads rows at the nearest replicas.
-func (c *Client) read(ctx context.Context, ks []keys.Key) ([]core.Row, error) {
+func (c *reader) read(ctx context.Context, ks []keys.Key) ([]core.Row, error) {
 	return c.readWithin(ctx, ks, core.StalenessMost)
 }
 
 // readWithin is read for a reader that allows the rows to be so old (fastpaxos.FP85).
-func (c *Client) readWithin(ctx context.Context, ks []keys.Key, within time.Duration) ([]core.Row, error) {
+func (c *reader) readWithin(ctx context.Context, ks []keys.Key, within time.Duration) ([]core.Row, error) {
 	if len(ks) == 0 {
 		return nil, nil
 	}
@@ -63,7 +78,7 @@ func (c *Client) readWithin(ctx context.Context, ks []keys.Key, within time.Dura
 	return rows, c.reread(ctx, rows, c.sighted(rows), within)
 }
 
-func (c *Client) scan(ctx context.Context, o txn.ScanOptions, within time.Duration) (rows []core.Row, resume *keys.Span, err error) {
+func (c *reader) scan(ctx context.Context, o txn.ScanOptions, within time.Duration) (rows []core.Row, resume *keys.Span, err error) {
 	var part keys.Span
 	var l *core.Looked
 	var before known
@@ -127,7 +142,7 @@ func (c *Client) scan(ctx context.Context, o txn.ScanOptions, within time.Durati
 }
 
 // withOwn adds what this gateway had committed before to the rows of a part of a span, which a replica has read.
-func (c *Client) withOwn(ctx context.Context, part keys.Span, l *core.Looked, before *known, o txn.ScanOptions, within time.Duration) ([]core.Row, *keys.Span, error) {
+func (c *reader) withOwn(ctx context.Context, part keys.Span, l *core.Looked, before *known, o txn.ScanOptions, within time.Duration) ([]core.Row, *keys.Span, error) {
 	read := part
 	switch {
 	case l.Resume == nil:
@@ -185,7 +200,7 @@ func (c *Client) withOwn(ctx context.Context, part keys.Span, l *core.Looked, be
 
 // refresh asks a quorum for a row of which the nearest replica had not the newest version, so that the next transaction of this gateway reads that. If
 // the replica does not get the version from others soon, it gets it from here (fastpaxos.FP22). floor is a timestamp at or below which the record accepts nothing any more.
-func (c *Client) refresh(ctx context.Context, k keys.Key, seen clock.Timestamp) (floor clock.Timestamp, err error) {
+func (c *reader) refresh(ctx context.Context, k keys.Key, seen clock.Timestamp) (floor clock.Timestamp, err error) {
 	newest, floor, _, err := c.newest(ctx, k, func(q core.Quorums) int { return q.Classic })
 	if err != nil || newest.At.LessEq(seen) {
 		return floor, err

@@ -36,7 +36,7 @@ const (
 )
 
 // sighted notes versions that are read, and reports the rows of which an earlier version has come than was read before.
-func (c *Client) sighted(rows []core.Row) (earlier []int) {
+func (c *reader) sighted(rows []core.Row) (earlier []int) {
 	lately := c.lately()
 	now := time.Duration(-1)
 	c.mu.Lock()
@@ -61,7 +61,7 @@ func (c *Client) sighted(rows []core.Row) (earlier []int) {
 }
 
 // lately is the time of which versions are remembered.
-func (c *Client) lately() clock.Timestamp {
+func (c *reader) lately() clock.Timestamp {
 	return clock.Timestamp{Wall: c.o.Clock.Wall().Add(-sightTime).UnixNano()}
 }
 
@@ -91,7 +91,7 @@ func (s *sights) drop(which func(sight) bool) {
 }
 
 // unsighted are keys in a span that were read lately, and that an answer does not have.
-func (c *Client) unsighted(s keys.Span, rows []core.Row) (out []keys.Key) {
+func (c *reader) unsighted(s keys.Span, rows []core.Row) (out []keys.Key) {
 	lately := c.lately()
 	c.mu.Lock()
 	if c.sights.order != nil {
@@ -122,7 +122,7 @@ func (c *Client) unsighted(s keys.Span, rows []core.Row) (out []keys.Key) {
 
 // reread reads rows again at replicas that have the versions which were read before. An answer that may be older than within allows counts only if no other replica has a better one, and no quorum answers (fastpaxos.FP85):
 // updates that commute may be missing in it.
-func (c *Client) reread(ctx context.Context, rows []core.Row, which []int, within time.Duration) error {
+func (c *reader) reread(ctx context.Context, rows []core.Row, which []int, within time.Duration) error {
 	return c.all(len(which), func(j int) error {
 		w := &rows[which[j]]
 		c.mu.Lock()

@@ -175,7 +175,7 @@ func (m *reading) unread(closed map[string]bool) (old, busy, unsure []keys.Key) 
 }
 
 // lookBack reads rows of one range at a timestamp; *kv.RangeMismatchError: the keys are in several. In the result no option is open. front, if not nil, bounds what is uncertain, or takes in what this read says of it.
-func (c *Client) lookBack(ctx context.Context, q *core.Look, front *frontier) (m *reading, err error) {
+func (c *reader) lookBack(ctx context.Context, q *core.Look, front *frontier) (m *reading, err error) {
 	if front != nil {
 		before := q
 		for again := false; ; again = true {
@@ -298,7 +298,7 @@ func (c *Client) lookBack(ctx context.Context, q *core.Look, front *frontier) (m
 }
 
 // certain asks for rows again by their keys, of which some replicas knew nothing when they were asked for a span.
-func (c *Client) certain(ctx context.Context, m *reading, ks []keys.Key) error {
+func (c *reader) certain(ctx context.Context, m *reading, ks []keys.Key) error {
 	if len(ks) == 0 {
 		return nil
 	}
@@ -316,7 +316,7 @@ func (c *Client) certain(ctx context.Context, m *reading, ks []keys.Key) error {
 
 // outcomes waits for the outcome of each option that was accepted, or brings it about, and executes those that have committed. behind: a version is missing which an option was made for, or may be missing
 // because an option is past that was not so before the rows were read (fastpaxos.FP98).
-func (c *Client) outcomes(ctx context.Context, m *reading, past pastOptions) (behind bool, err error) {
+func (c *reader) outcomes(ctx context.Context, m *reading, past pastOptions) (behind bool, err error) {
 	var open []*pastRecord
 	for _, r := range m.rows {
 		r.Votes = slices.DeleteFunc(r.Votes, func(v core.Vote) bool {
@@ -360,7 +360,7 @@ func (c *Client) outcomes(ctx context.Context, m *reading, past pastOptions) (be
 }
 
 // readAt reads rows at a timestamp, in the order of their keys.
-func (c *Client) readAt(ctx context.Context, ks []keys.Key, s snapshot) (rows []core.Row, newer clock.Timestamp, err error) {
+func (c *reader) readAt(ctx context.Context, ks []keys.Key, s snapshot) (rows []core.Row, newer clock.Timestamp, err error) {
 	rows = make([]core.Row, len(ks))
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		var groups [][]int
@@ -397,7 +397,7 @@ func (c *Client) readAt(ctx context.Context, ks []keys.Key, s snapshot) (rows []
 }
 
 // scanAt reads the rows of a part of a span at a timestamp, from the end at which the scan begins; read is that part. Rows without a value are among them.
-func (c *Client) scanAt(ctx context.Context, q core.Look, front *frontier) (rows []core.Row, read keys.Span, newer clock.Timestamp, err error) {
+func (c *reader) scanAt(ctx context.Context, q core.Look, front *frontier) (rows []core.Row, read keys.Span, newer clock.Timestamp, err error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		one := q
 		if one.Span, err = c.part(ctx, q.Span, q.Reverse); err != nil {

@@ -90,8 +90,8 @@ type standing struct {
 // turns are a gateway's part in them, and a keeper's.
 type turns struct {
 	*caller
-	// read reads rows at the nearest replicas.
-	read func(context.Context, []keys.Key) ([]core.Row, error)
+	// reads reads rows at the nearest replicas.
+	reads func(context.Context, []keys.Key) ([]core.Row, error)
 
 	mu    sync.Mutex               // guards the fields below, and all turns, lines and standings; nothing is taken after it
 	asked uint64                   // numbers what keepers are asked for
@@ -105,7 +105,7 @@ type turns struct {
 }
 
 func newTurns(by *caller, read func(context.Context, []keys.Key) ([]core.Row, error)) *turns {
-	return &turns{caller: by, read: read, until: map[string]time.Duration{}, also: map[string]time.Duration{}, lines: map[string]*line{}, kept: map[string][]*standing{}, silent: map[kv.NodeID]time.Duration{}, warned: map[string]time.Duration{}}
+	return &turns{caller: by, reads: read, until: map[string]time.Duration{}, also: map[string]time.Duration{}, lines: map[string]*line{}, kept: map[string][]*standing{}, silent: map[kv.NodeID]time.Duration{}, warned: map[string]time.Duration{}}
 }
 
 // quiet reports whether none of some rows is known to be hot.
@@ -445,7 +445,7 @@ func (c *turns) atKeeper(ctx context.Context, t *turn, rival kv.NodeID) {
 // catchUp waits until the nearest replica has a version of a row, for a moment: the outcome of the transaction before may travel the same way as the turn, and arrive after it.
 func (c *turns) catchUp(ctx context.Context, k keys.Key, at clock.Timestamp) {
 	for begun := c.o.Host.Clock.Monotonic(); !at.IsZero() && c.o.Host.Clock.Monotonic()-begun < outcomeTime; {
-		rows, err := c.read(ctx, []keys.Key{k})
+		rows, err := c.reads(ctx, []keys.Key{k})
 		if err != nil || !rows[0].Last.Less(at) || c.pause(ctx, firstPause) != nil {
 			return
 		}
