@@ -20,8 +20,6 @@ const (
 	doubtfulWithin = 250 * time.Millisecond
 	// concludeWithin bounds the wait of a reader whom a quorum has answered for the outcomes of what it has accepted: other ranges may be out of reach.
 	concludeWithin = 10 * roundTime
-	// fatesMost bounds the outcomes that are remembered for others.
-	fatesMost = 1 << 18
 	// fateAfter is how old an option is before its gateway is asked whether it is at work still.
 	fateAfter = 300 * time.Millisecond
 )
@@ -82,18 +80,6 @@ func (c *reader) renewing(ctx context.Context, k keys.Key, f func(context.Contex
 	c.unreached[id] = c.o.Host.Clock.Monotonic() + unreachedFor
 	c.mu.Unlock()
 	return false, nil
-}
-
-// concludingKey is of the context that bounds the wait for outcomes in one that bounds the wait for a quorum.
-type concludingKey struct{}
-
-// concluding is the context for the rest of a fresh read, when a quorum has answered: the master of a row, or the gateway of an option, may have died, so that an outcome takes several rounds. A reader that
-// gave up meanwhile would read what is older than the bound allows, though it reaches a quorum (fastpaxos.FP85).
-func concluding(ctx context.Context) context.Context {
-	if long, ok := ctx.Value(concludingKey{}).(context.Context); ok {
-		return long
-	}
-	return ctx
 }
 
 // renew reads rows again that may be too old.

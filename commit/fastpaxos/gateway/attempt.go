@@ -18,7 +18,7 @@ type attempt struct {
 	c    *Client
 	wake chan struct{} // holds one when something was learned
 
-	mu     sync.Mutex // guards the fields below; nothing is taken after it
+	mu     sync.Mutex // guards the fields below; masters.mu is taken after it
 	commit *core.Commit
 	at     []core.Place
 	// before, if not nil, is what the acceptors of a record are told before they are asked.
@@ -87,7 +87,7 @@ func (a *attempt) run(ctx context.Context) (core.Verdict, error) {
 				return core.Undecided, ctx.Err()
 			}
 		}
-		if is, ks = a.direct(ctx, is, ks); len(is) == 0 {
+		if is, ks = a.askMasters(ctx, is, ks); len(is) == 0 {
 			continue
 		}
 		groups, descs, err := c.grouped(ctx, ks)
@@ -213,8 +213,8 @@ func (a *attempt) question(is []int) *question {
 	return u
 }
 
-// direct asks the masters that records are thought to have (fastpaxos.FP55), and gives the options of others.
-func (a *attempt) direct(ctx context.Context, is []int, ks []keys.Key) (rest []int, of []keys.Key) {
+// askMasters asks the masters that records are thought to have (fastpaxos.FP55), and gives the options of others.
+func (a *attempt) askMasters(ctx context.Context, is []int, ks []keys.Key) (rest []int, of []keys.Key) {
 	rest, of = is[:0], ks[:0]
 	for j, i := range is {
 		// An outcome that the replicas have to be told before goes with the proposal.

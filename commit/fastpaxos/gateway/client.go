@@ -12,7 +12,6 @@ import (
 	"meridian/commit/fastpaxos/core"
 	"meridian/keys"
 	"meridian/kv"
-	"meridian/txn"
 	"meridian/wire"
 )
 
@@ -126,9 +125,6 @@ func (c *Client) ended(options []core.Option, ks []keys.Key, committed bool) {
 	}
 	c.announce(e, within)
 }
-
-// Begin implements txn.Protocol.
-func (c *Client) Begin() txn.Coordinator { return &coordinator{c: c, seen: map[string]core.Row{}} }
 
 // Serve answers what another node's gateway asks.
 func (c *Client) Serve(ctx context.Context, from kv.NodeID, msg []byte) ([]byte, error) {

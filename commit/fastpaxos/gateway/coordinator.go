@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"meridian/clock"
 	"meridian/commit"
@@ -15,33 +14,6 @@ import (
 	"meridian/kv"
 	"meridian/txn"
 )
-
-// coordinator is a gateway's half of a transaction in ranges of this protocol. It reads what is committed, as far as the nearest replica knows, and
-// remembers in which state of each row: its options replace exactly those (fastpaxos.FP24).
-type coordinator struct {
-	c *Client
-	// seen has the rows as they were first read.
-	seen map[string]core.Row
-	// checked are rows as they were last read for the sake of a constraint, fresh are those that were read freshly (guard.go).
-	checked, fresh map[string]core.Row
-	// unconfirmed are rows that the running statement has read at the nearest replica, and decides by (current.go).
-	unconfirmed map[string]unconfirmed
-	// floor is a timestamp at or below which a range has not accepted the transaction's options, whatever they were.
-	floor clock.Timestamp
-	// since is when the attempt began, zero for the first one.
-	since clock.Timestamp
-	// sent are the options of the last Write, which the next one's take the place of.
-	sent map[string]core.Option
-	// turns are the transaction's at hot rows, if it has any. rival is the gateway whose transaction was faster.
-	turns []*turn
-	rival kv.NodeID
-	// at is the timestamp that the transaction's reads are of, zero if they are of the present; spans are what was read.
-	at    clock.Timestamp
-	spans []keys.Span
-	front frontier
-	// drawn is a timestamp that this gateway has drawn for the transaction's reads, such that its options may have it too (fastpaxos.FP89); zero: it has not.
-	drawn clock.Timestamp
-}
 
 var (
 	_ txn.Coordinator = (*coordinator)(nil)
@@ -101,21 +73,6 @@ func (x *coordinator) Get(ctx context.Context, t *kv.Txn, ks []keys.Key, o txn.R
 		values[i] = rows[i].Value
 	}
 	return values, nil
-}
-
-// within is how old what is read may be.
-func (x *coordinator) within(most time.Duration) time.Duration {
-	if most == 0 {
-		return core.StalenessMost
-	}
-	return min(most, core.StalenessMost)
-}
-
-// see remembers a row. The first time counts: what the transaction writes may depend on any of the times.
-func (x *coordinator) see(w *core.Row) {
-	if _, ok := x.seen[string(w.Key)]; !ok {
-		x.seen[string(w.Key)] = *w
-	}
 }
 
 // HasRead implements txn.Coordinator.
@@ -465,9 +422,5 @@ func (x *coordinator) Restarted(bool) {
 	x.checked, x.fresh, x.unconfirmed, x.drawn = nil, nil, nil, clock.Timestamp{}
 }
 
-// beaten remembers whose version or option was in the way.
-func (x *coordinator) beaten(at clock.Timestamp) {
-	if g := gatewayOf(at); g != 0 {
-		x.rival = g
-	}
-}
+// Begin implements txn.Protocol.
+func (c *Client) Begin() txn.Coordinator { return &coordinator{c: c, seen: map[string]core.Row{}} }

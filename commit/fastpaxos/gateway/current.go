@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"slices"
 
@@ -21,14 +20,6 @@ import (
 //	fastpaxos.FP84 (read committed): A statement that changes rows decides by states that are as new as what had committed when it began. Spans are read freshly (fastpaxos.FP82). A row that is read by its
 //	    key is read at the nearest replica; if the transaction does not write it, it is read freshly before the statement ends, and the statement runs again if it has another value. If the transaction writes it,
 //	    its option is accepted only in the state that was read, which no commit has replaced then.
-
-// unconfirmed is a row as a statement has read it. first: the transaction had not read it before.
-type unconfirmed struct {
-	value []byte
-	first bool
-}
-
-func sameValue(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
 
 // confirmLater notes a row that the running statement decides by, before the transaction remembers it. Of several values that it has read the first one counts: one of them is not the present one.
 func (x *coordinator) confirmLater(w *core.Row) {

@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -10,7 +8,6 @@ import (
 	"meridian/commit"
 	"meridian/commit/fastpaxos/core"
 	"meridian/kv"
-	"meridian/transport"
 )
 
 // The outcomes of a gateway's own transactions, for others who have met an option.
@@ -30,31 +27,8 @@ const (
 	deserted
 )
 
-// fate asks an option's gateway.
-func (c *finisher) fate(ctx context.Context, o *core.Option) fate {
-	n := gatewayOf(o.At)
-	switch {
-	case n == 0 || c.o.Peers == nil || len(o.Keys) == 0:
-		return unclear
-	case n == c.o.NodeID():
-		return c.fateHere(o.Name)
-	}
-	told, err := c.ask(ctx, n, 0, &Ask{Kind: Fate, Key: o.Keys[0], Option: core.Option{Name: o.Name}})
-	var unreachable *transport.UnreachableError
-	switch {
-	case err != nil && ctx.Err() == nil && (errors.Is(err, errSilent) || errors.As(err, &unreachable) || errors.Is(err, context.DeadlineExceeded)):
-		return deserted
-	case err != nil:
-		return unclear
-	case told.Granted:
-		return working
-	case told.Learned.Verdict == core.Accepted:
-		return won
-	case told.Learned.Verdict == core.Rejected:
-		return lost
-	}
-	return deserted
-}
+// fatesMost bounds the outcomes that are remembered for others. Chosen by us.
+const fatesMost = 1 << 18
 
 // fates are the transactions that a gateway works on, and those that it has ended lately.
 type fates struct {

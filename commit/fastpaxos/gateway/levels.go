@@ -16,11 +16,6 @@ import (
 
 // The levels of isolation above read committed: a transaction that reads at one timestamp, and what its commit has to validate (fastpaxos.FP62, fastpaxos.FP63).
 
-// ofSnapshot reports whether a transaction reads at its timestamp.
-func ofSnapshot(t *kv.Txn) bool {
-	return t.Isolation != kv.ReadCommitted || t.ReadTimestamp.Less(t.MinTimestamp)
-}
-
 // snapshot is what a transaction reads at. A version that may have been written before it began makes the read uncertain.
 func (x *coordinator) snapshot(t *kv.Txn) snapshot {
 	return snapshot{at: t.ReadTimestamp, limit: t.UncertaintyLimit, by: t.ID, front: &x.front}
@@ -224,11 +219,6 @@ func (x *coordinator) again(ctx context.Context, t *kv.Txn, at clock.Timestamp, 
 		}
 		return err
 	})
-}
-
-// changed says that what was read has been written since. Another attempt reads at a later timestamp than to.
-func changed(to clock.Timestamp) *txn.ReadError {
-	return &txn.ReadError{Protocol: kv.FastPaxos, Cause: &kv.TxnRetryError{Reason: kv.RetrySerializable, WriteTimestamp: to}}
 }
 
 // pointsAgain reads rows again.

@@ -49,13 +49,13 @@ func (c *finisher) mendOption(ctx context.Context, k keys.Key, o *core.Option) e
 	if err != nil {
 		return err
 	}
-	if f.outcome != core.Accepted && f.outcome != core.Rejected {
+	if f.verdict != core.Accepted && f.verdict != core.Rejected {
 		if !c.abandoned(ctx, o) {
 			return nil // it is found again
 		}
 		return c.finishDangling(ctx, blocker{k, o})
 	}
-	_, err = c.tell(ctx, []*core.Request{end(k, *o, f.outcome == core.Accepted)})
+	_, err = c.tell(ctx, []*core.Request{end(k, *o, f.verdict == core.Accepted)})
 	return err
 }
 

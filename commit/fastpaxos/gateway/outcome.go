@@ -3,45 +3,17 @@ package gateway
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"meridian/commit"
 	"meridian/commit/fastpaxos/core"
 	"meridian/keys"
 	"meridian/kv"
+	"meridian/transport"
 )
 
 // Transactions whose gateways may be gone, and the end of those that have committed or not: the gateway's part of it.
-
-// finisher ends transactions: those of gateways that are gone, those of which replicas have not heard, and this gateway's with a record.
-type finisher struct {
-	*caller
-	*masters
-	*announcer
-	*fates
-
-	mu sync.Mutex // guards the fields below; nothing is taken after it
-	// provisional are the latest options of transactions that other protocols take part in, by key, until they are resolved.
-	provisional map[kv.TxnID]map[string]core.Option
-	// finishing are transactions that are being finished here.
-	finishing map[core.Name]bool
-	// mending are records whose replicas are being brought up to date from here.
-	mending map[string]bool
-}
-
-func newFinisher(by *caller, m *masters, a *announcer, f *fates) *finisher {
-	return &finisher{caller: by, masters: m, announcer: a, fates: f, provisional: map[kv.TxnID]map[string]core.Option{}, finishing: map[core.Name]bool{}, mending: map[string]bool{}}
-}
-
-// provides takes in the options of a transaction that other protocols take part in.
-func (c *finisher) provides(id kv.TxnID, options map[string]core.Option) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.provisional[id] = maps.Clone(options)
-}
 
 // close tells the records of a transaction all of whose options have ended, at quorums, that nobody will ask for it (fastpaxos.FP6).
 func (c *announcer) close(ctx context.Context, qs []*core.Request, everyone bool) {
@@ -210,22 +182,22 @@ func (c *finisher) finishDangling(ctx context.Context, b blocker) error {
 		return err
 	}
 	switch {
-	case f.outcome == core.Past:
+	case f.verdict == core.Past:
 		_, err := c.rule(ctx, b.key, core.Option{Name: n, Keys: []keys.Key{b.key}, Anchor: b.option.Anchor}, true)
 		return err
 	case f.option == nil:
 		return nil
-	case f.outcome == core.Undecided:
+	case f.verdict == core.Undecided:
 		status, err := c.stands(ctx, b.option, b.key)
 		if err != nil || status != kv.Committed && status != kv.Aborted {
 			return err
 		}
-		f.outcome = core.Rejected
+		f.verdict = core.Rejected
 		if status == kv.Committed {
-			f.outcome = core.Accepted
+			f.verdict = core.Accepted
 		}
 	}
-	_, err = c.tell(ctx, []*core.Request{end(b.key, *f.option, f.outcome == core.Accepted)})
+	_, err = c.tell(ctx, []*core.Request{end(b.key, *f.option, f.verdict == core.Accepted)})
 	return err
 }
 
@@ -320,62 +292,6 @@ func (c *finisher) abandoned(ctx context.Context, o *core.Option) bool {
 	return c.fate(ctx, o) == deserted
 }
 
-type blocker struct {
-	key    keys.Key
-	option *core.Option
-}
-
-// outcome is that of an option's transaction, once it has ended: Accepted if it has committed, Rejected if not, or Past: what it may have written has been told to all. If its gateway is gone, it is ended from here.
-func (c *finisher) outcome(ctx context.Context, b blocker) (core.Verdict, error) {
-	if c.written.has(b.key, b.option) {
-		return core.Accepted, nil // the replicas are being told
-	}
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		f, err := c.find(ctx, b.key, b.option.Name)
-		if err != nil {
-			return core.Undecided, err
-		}
-		if f.outcome != core.Undecided && (f.outcome != core.Past || f.option == nil) {
-			return f.outcome, nil
-		}
-		age := time.Duration(c.o.Clock.Now().Wall - b.option.At.Wall)
-		over := age >= stale || age >= core.StalenessMost && b.option.Anchor != nil // then its record decides
-		if !over && age >= fateAfter && b.option.Anchor == nil {
-			switch c.fate(ctx, b.option) {
-			case won:
-				return core.Accepted, nil
-			case lost:
-				return core.Rejected, nil
-			case deserted:
-				over = true
-			}
-		}
-		if over {
-			if err := c.finishDangling(ctx, b); err != nil {
-				return core.Undecided, err
-			}
-		}
-		if err := c.pause(ctx, pause); err != nil {
-			return core.Undecided, err
-		}
-	}
-}
-
-// pastOptions are options of which a quorum has said that they are past, each with its record's key.
-type pastOptions map[pastOption]bool
-
-type pastOption struct {
-	key string
-	core.Name
-}
-
-// note notes an option, and reports whether it is a new one: an earlier answer about the record's state may lack what the option has written (fastpaxos.FP98).
-func (p pastOptions) note(k keys.Key, n core.Name) (anew bool) {
-	anew = !p[pastOption{string(k), n}]
-	p[pastOption{string(k), n}] = true
-	return anew
-}
-
 // conclude has the options of others in a record end, and executes those that have committed. again: the record is to be asked for again, because an option is past that was not so before (fastpaxos.FP98).
 func (c *finisher) conclude(ctx context.Context, me kv.TxnID, k keys.Key, r *core.Record, past pastOptions) (again bool, err error) {
 	votes := r.Votes
@@ -400,4 +316,66 @@ func (c *finisher) conclude(ctx context.Context, me kv.TxnID, k keys.Key, r *cor
 		}
 	}
 	return again, nil
+}
+
+// fate asks an option's gateway.
+func (c *finisher) fate(ctx context.Context, o *core.Option) fate {
+	n := gatewayOf(o.At)
+	switch {
+	case n == 0 || c.o.Peers == nil || len(o.Keys) == 0:
+		return unclear
+	case n == c.o.NodeID():
+		return c.fateHere(o.Name)
+	}
+	told, err := c.ask(ctx, n, 0, &Ask{Kind: Fate, Key: o.Keys[0], Option: core.Option{Name: o.Name}})
+	var unreachable *transport.UnreachableError
+	switch {
+	case err != nil && ctx.Err() == nil && (errors.Is(err, errSilent) || errors.As(err, &unreachable) || errors.Is(err, context.DeadlineExceeded)):
+		return deserted
+	case err != nil:
+		return unclear
+	case told.Granted:
+		return working
+	case told.Learned.Verdict == core.Accepted:
+		return won
+	case told.Learned.Verdict == core.Rejected:
+		return lost
+	}
+	return deserted
+}
+
+// outcome is that of an option's transaction, once it has ended: Accepted if it has committed, Rejected if not, or Past: what it may have written has been told to all. If its gateway is gone, it is ended from here.
+func (c *finisher) outcome(ctx context.Context, b blocker) (core.Verdict, error) {
+	if c.written.has(b.key, b.option) {
+		return core.Accepted, nil // the replicas are being told
+	}
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		f, err := c.find(ctx, b.key, b.option.Name)
+		if err != nil {
+			return core.Undecided, err
+		}
+		if f.verdict != core.Undecided && (f.verdict != core.Past || f.option == nil) {
+			return f.verdict, nil
+		}
+		age := time.Duration(c.o.Clock.Now().Wall - b.option.At.Wall)
+		over := age >= stale || age >= core.StalenessMost && b.option.Anchor != nil // then its record decides
+		if !over && age >= fateAfter && b.option.Anchor == nil {
+			switch c.fate(ctx, b.option) {
+			case won:
+				return core.Accepted, nil
+			case lost:
+				return core.Rejected, nil
+			case deserted:
+				over = true
+			}
+		}
+		if over {
+			if err := c.finishDangling(ctx, b); err != nil {
+				return core.Undecided, err
+			}
+		}
+		if err := c.pause(ctx, pause); err != nil {
+			return core.Undecided, err
+		}
+	}
 }

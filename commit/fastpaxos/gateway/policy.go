@@ -27,12 +27,10 @@ import (
 
 // Chosen by us, and measured with figure 6 (docs/mdcc/figure6.md).
 const (
-	// defaultGamma is the paper's.
-	defaultGamma = 100
 	// coldAfter is after how long without an option such a master opens the record, staleAfter one of the policy gamma, whose options are counted; forgottenAfter is when a classic one is forgotten.
 	coldAfter, staleAfter, forgottenAfter = 3 * time.Second, 30 * time.Second, time.Minute
-	// Most of the last options are of one region if so many are, and a gateway there is offered the record no more often than this.
-	mostOf, offersEvery = 11, 2 * time.Second
+	// offersEvery is how often, at most, a gateway is offered a record that it writes most.
+	offersEvery = 2 * time.Second
 	// followsFor is for how long a gateway asks the master of a record first, after the last it heard of that; coldAfter with the policy learned.
 	followsFor = 10 * time.Second
 	// ledFor is for how long a gateway relies on what it has heard about a range's leaseholder.
@@ -41,39 +39,6 @@ const (
 	keptMost   = 4096
 	sweepEvery = 500 * time.Millisecond
 )
-
-// policy is that of a record's table.
-func (c *masters) policy(k keys.Key) (p core.Policy) {
-	if c.o.Policy != nil {
-		p = c.o.Policy(k)
-	}
-	if p.Gamma == 0 {
-		p.Gamma = defaultGamma
-	}
-	return p
-}
-
-// writers are the gateways of a record's last options.
-type writers struct {
-	ring [16]kv.NodeID
-	n    int // how many there were
-}
-
-func (w *writers) note(from kv.NodeID) {
-	w.ring[w.n%len(w.ring)] = from
-	w.n++
-}
-
-// most reports whether most of the last options are of a gateway and its neighbours.
-func (w *writers) most(of func(kv.NodeID) bool) bool {
-	n := 0
-	for i := range min(w.n, len(w.ring)) {
-		if of(w.ring[i]) {
-			n++
-		}
-	}
-	return n >= mostOf
-}
 
 // near reports whether two nodes are in one region, as far as this one knows.
 func (c *masters) near(a, b kv.NodeID) bool {
@@ -288,14 +253,6 @@ func (c *masters) leaseholder(ctx context.Context, k keys.Key) kv.NodeID {
 // leads reports whether this gateway is the one near which a classic record's master is.
 func (c *masters) leads(ctx context.Context, k keys.Key) bool {
 	return c.policy(k).Ballots == core.ClassicBallots && c.leaseholder(ctx, k) == c.o.NodeID()
-}
-
-// follows is the master that a gateway asks about a record.
-type follows struct {
-	to    core.Ballot
-	until time.Duration
-	// gave: it is the gateway that this one, the master so far, has offered the record. Others who ask are sent there.
-	gave bool
 }
 
 // follow remembers the master of a record.

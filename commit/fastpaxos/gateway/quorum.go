@@ -146,7 +146,7 @@ func (c *caller) quorum(ctx context.Context, k keys.Key) (r *core.Record, err er
 
 // found is what a quorum of a record's acceptors know of an option.
 type found struct {
-	outcome core.Verdict
+	verdict core.Verdict
 	option  *core.Option // nil: nobody has it outstanding
 }
 
@@ -164,8 +164,8 @@ func (c *caller) find(ctx context.Context, k keys.Key, n core.Name) (f found, er
 				o := v.Option
 				f.option = &o
 			}
-			if out := r.Outcome(n); f.outcome == core.Undecided || out == core.Accepted || out == core.Rejected {
-				f.outcome = out
+			if out := r.Outcome(n); f.verdict == core.Undecided || out == core.Accepted || out == core.Rejected {
+				f.verdict = out
 			}
 			return heard < core.QuorumsIn(d).Classic
 		})

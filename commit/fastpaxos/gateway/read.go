@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"meridian/clock"
@@ -14,20 +13,6 @@ import (
 )
 
 // Reads of the default level: at the nearest replicas.
-
-// reader reads rows for a gateway's transactions.
-type reader struct {
-	*caller
-	*masters
-	*written
-	*finisher
-
-	mu sync.Mutex // guards the fields below; nothing is taken after it
-	// sights are versions that were read lately (fastpaxos.FP64).
-	sights sights
-	// unreached are ranges of which no quorum has answered, until when.
-	unreached map[kv.RangeID]time.Duration
-}
 
 // read reads rows at the nearest replicas.
 func (c *reader) read(ctx context.Context, ks []keys.Key) ([]core.Row, error) {

@@ -34,146 +34,6 @@ func (e *oldError) Error() string {
 	return "fastpaxos: too few replicas have the versions of " + e.at.String() + "; those since " + e.since.String() + " can be read"
 }
 
-// reading puts the answers of replicas together.
-type reading struct {
-	q      *core.Look
-	in     core.Place
-	quorum core.Quorums
-	// heard are replicas that have promised, refused those that have not. settled says that no promise is needed (fastpaxos.FP96).
-	heard, refused int
-	settled        bool
-	// termed have promised a term whose master has not promised, of a span; term is the latest of these.
-	termed       int
-	term         core.Ballot
-	newer, since clock.Timestamp
-	// nodes have said what the latest option is that they have heard of, and last is the latest of these.
-	nodes map[kv.NodeID]bool
-	last  clock.Timestamp
-	rows  map[string]*pastRecord
-	// covered is the part of the span that all of them have read.
-	covered keys.Span
-}
-
-// pastRecord is what is known of one row.
-type pastRecord struct {
-	key keys.Key
-	core.Record
-	// present replicas have told of it; old ones do not know the version, busy ones have it at a master, rested ones neither.
-	present, old, busy, rested int
-	// differ: not all have the same version.
-	differ bool
-}
-
-func newReading(q *core.Look) *reading { return &reading{q: q} }
-
-// need is how many answers are enough for a record that no master has been asked about.
-func (m *reading) need() int {
-	if m.settled {
-		return m.quorum.Classic
-	}
-	return m.quorum.Reading()
-}
-
-// begin begins anew in a generation.
-func (m *reading) begin(d *kv.RangeDescriptor) {
-	*m = reading{q: m.q, in: core.PlaceOf(d), quorum: core.QuorumsIn(d), rows: map[string]*pastRecord{}, covered: m.q.Span}
-	for _, k := range m.q.Keys {
-		m.rows[string(k)] = &pastRecord{key: k}
-	}
-}
-
-// from takes in which option the node of an answer's replica has heard of last.
-func (m *reading) from(d *kv.RangeDescriptor, id kv.ReplicaID, l *core.Looked) {
-	if l.Heard.IsZero() {
-		return // its release does not
-	}
-	for _, r := range d.Replicas {
-		if r.Replica == id {
-			if m.nodes == nil {
-				m.nodes = map[kv.NodeID]bool{}
-			}
-			m.nodes[r.Node], m.last = true, m.last.Forward(l.Heard)
-		}
-	}
-}
-
-// take takes in the answer of a replica.
-func (m *reading) take(l *core.Looked) {
-	if m.newer, m.since = m.newer.Forward(l.Newer), m.since.Forward(l.Since); l.Old {
-		m.refused++
-		return
-	}
-	if !l.Term.Default() {
-		m.termed++
-		m.term = m.term.Later(l.Term)
-		if m.q.Keys == nil {
-			return // of rows that it has not found it says nothing
-		}
-	}
-	m.heard++
-	m.settled = m.settled || l.Settled
-	if l.Resume != nil && m.q.Keys == nil {
-		if m.q.Reverse && m.covered.Start.Less(l.Resume.End) {
-			m.covered.Start = l.Resume.End
-		} else if !m.q.Reverse && l.Resume.Start.Less(m.covered.End) {
-			m.covered.End = l.Resume.Start
-		}
-	}
-	for i := range l.Past {
-		p := &l.Past[i]
-		r := m.rows[string(p.Key)]
-		if r == nil {
-			r = &pastRecord{key: p.Key}
-			m.rows[string(p.Key)] = r
-		}
-		switch r.present++; {
-		case p.Old:
-			r.old++
-		case p.Busy:
-			r.busy++
-		default:
-			r.rested++
-		}
-		if p.Old {
-			continue
-		}
-		if r.Base.At != p.Record.Base.At {
-			r.differ = r.differ || r.present > 1
-			if r.Base.At.Less(p.Record.Base.At) {
-				r.Rebase(p.Record.Base, false)
-			}
-		}
-		for _, a := range p.Record.Added {
-			r.Execute(a)
-		}
-		for _, v := range p.Record.Votes {
-			if r.Vote(v.Name) == nil {
-				r.Votes = append(r.Votes, v)
-			}
-		}
-	}
-}
-
-// unread are the rows for which the answers are not enough: of which no quorum is complete, or a master may not know of the promise; and those of which some replicas know nothing, and others something: a
-// row of which a replica knows nothing may be deleted there.
-func (m *reading) unread(closed map[string]bool) (old, busy, unsure []keys.Key) {
-	for k, r := range m.rows {
-		if m.q.Keys == nil && !m.covered.Contains(r.key) {
-			continue
-		}
-		silent := m.heard - r.present // they know of no version and no option
-		switch {
-		case closed[k] && silent+r.rested+r.busy < m.quorum.Classic || silent+r.rested+r.busy < m.need() && !closed[k]:
-			old = append(old, r.key)
-		case !closed[k] && silent+r.rested < m.need():
-			busy = append(busy, r.key)
-		case m.q.Keys == nil && silent > 0:
-			unsure = append(unsure, r.key)
-		}
-	}
-	return old, busy, unsure
-}
-
 // lookBack reads rows of one range at a timestamp; *kv.RangeMismatchError: the keys are in several. In the result no option is open. front, if not nil, bounds what is uncertain, or takes in what this read says of it.
 func (c *reader) lookBack(ctx context.Context, q *core.Look, front *frontier) (m *reading, err error) {
 	if front != nil {
@@ -226,10 +86,10 @@ func (c *reader) lookBack(ctx context.Context, q *core.Look, front *frontier) (m
 			}
 			m.from(d, from, rs[0].Looked)
 			m.take(rs[0].Looked)
-			if m.termed > m.quorum.Replicas-m.quorum.Reading() && (mayAsk || q.Keys == nil) {
+			if m.termed > m.sizes.Replicas-m.sizes.Reading() && (mayAsk || q.Keys == nil) {
 				return false
 			}
-			if m.heard < m.quorum.Classic || m.heard < m.need() && len(closed) == 0 {
+			if m.promisers < m.sizes.Classic || m.promisers < m.need() && len(closed) == 0 {
 				return true
 			}
 			var old []keys.Key
@@ -239,8 +99,8 @@ func (c *reader) lookBack(ctx context.Context, q *core.Look, front *frontier) (m
 		if isOther(err) {
 			return nil, err
 		}
-		if m.termed > m.quorum.Replicas-m.quorum.Reading() && (mayAsk || q.Keys == nil) {
-			if r := (ruledTerm{m.in, m.term}); r != by && promised(r) {
+		if m.termed > m.sizes.Replicas-m.sizes.Reading() && (mayAsk || q.Keys == nil) {
+			if r := (ruledTerm{m.in, m.latestTerm}); r != by && promised(r) {
 				continue
 			}
 			if mayAsk = false; q.Keys != nil {
@@ -256,9 +116,9 @@ func (c *reader) lookBack(ctx context.Context, q *core.Look, front *frontier) (m
 		}
 		if !enough && m.in != (core.Place{}) && ctx.Err() == nil {
 			switch {
-			case m.heard >= m.need(), m.heard+m.refused >= m.quorum.Replicas, m.refused > m.quorum.Replicas-m.quorum.Classic:
+			case m.promisers >= m.need(), m.promisers+m.refusers >= m.sizes.Replicas, m.refusers > m.sizes.Replicas-m.sizes.Classic:
 				return nil, &oldError{q.At, m.since.Forward(q.At.Next())}
-			case q.Keys != nil && m.heard >= m.quorum.Classic && len(closed) < len(q.Keys):
+			case q.Keys != nil && m.promisers >= m.sizes.Classic && len(closed) < len(q.Keys):
 				busy = q.Keys // masters need fewer replicas
 			}
 		}

@@ -16,17 +16,6 @@ const (
 	termPause = 2 * time.Second
 )
 
-// rangeTerm is what a gateway knows of the terms of a range.
-type rangeTerm struct {
-	in core.Place
-	t  *core.Term
-	// ballot is that of an attempt that did not succeed, and was not refused: it is repeated.
-	ballot, highest core.Ballot
-	taking          chan struct{} // closed when the attempt has ended; nil: there is none
-	// again is when the next attempt may be made, by the host's monotonic clock.
-	again time.Duration
-}
-
 // term is the gateway's term of a record's range. It is taken if there is none, unless that has failed lately: then it is nil.
 func (c *masters) term(ctx context.Context, k keys.Key) (*core.Term, error) {
 	for {
@@ -189,12 +178,6 @@ func (c *masters) markSpan(ctx context.Context, q *core.Look, ballot core.Ballot
 		return nil
 	})
 	return err == nil, err
-}
-
-// ruledTerm is a term of another gateway, or of this one, that a reader has met.
-type ruledTerm struct {
-	in     core.Place
-	ballot core.Ballot
 }
 
 // ruledBy is the term that a reader has met last in a record's range, if that is still in the same generation.
