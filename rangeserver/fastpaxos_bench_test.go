@@ -15,7 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"meridian/clock"
-	"meridian/commit/fastpaxos"
+	fastpaxos "meridian/commit/fastpaxos/core"
+	fastreplica "meridian/commit/fastpaxos/replica"
 	"meridian/commit/leader"
 	"meridian/commit/leader/tscache"
 	"meridian/host/machine"
@@ -73,7 +74,7 @@ func newSingle(b *testing.B) *single {
 	o := &leader.Options{Host: h, Clock: s.clock, Engine: s.engine, Sender: s, Cache: tscache.New(tscache.Options{}, s.clock.Now()), Metrics: &leader.Metrics{}}
 	s.store, err = rangeserver.Open(rangeserver.Options{Host: h, Clock: s.clock, Engine: s.engine, Liveness: lone{}, NodeID: 1, StoreID: 1, QueueInterval: 200 * time.Millisecond,
 		Leader:    func(r *replica.Replica, handoff any) rangeserver.Leader { return leader.New(o, r, handoff) },
-		Protocols: rangeserver.Registry{kv.FastPaxos: fastpaxos.New(fastpaxos.ProtocolOptions{Columns: numbers{}})}})
+		Protocols: rangeserver.Registry{kv.FastPaxos: fastreplica.New(fastreplica.ProtocolOptions{Columns: numbers{}})}})
 	check(b, err)
 	r := s.store.Replica(2)
 	_, err = r.EnsureLease(context.Background(), s.clock.Now())
@@ -276,7 +277,7 @@ func newTriple(b *testing.B) *triple {
 		t.Handle(route.Method, route.Serve(route.Options{Host: h, Local: s, Clock: s.clock}))
 		s.store, err = rangeserver.Open(rangeserver.Options{Host: h, Clock: s.clock, Engine: s.engine, Network: t, Liveness: lone{}, NodeID: id, StoreID: kv.StoreID(id), QueueInterval: 200 * time.Millisecond,
 			Leader:    func(r *replica.Replica, handoff any) rangeserver.Leader { return leader.New(o, r, handoff) },
-			Protocols: rangeserver.Registry{kv.FastPaxos: fastpaxos.New(fastpaxos.ProtocolOptions{Columns: numbers{}})}})
+			Protocols: rangeserver.Registry{kv.FastPaxos: fastreplica.New(fastreplica.ProtocolOptions{Columns: numbers{}})}})
 		check(b, err)
 		h.Group.Go(func(context.Context) { _ = t.Serve(l) })
 		b.Cleanup(func() { t.Close(); h.Group.Stop(); _ = s.engine.Close() })

@@ -8,7 +8,8 @@ import (
 
 	"meridian/clock"
 	"meridian/commit"
-	"meridian/commit/fastpaxos"
+	fastpaxos "meridian/commit/fastpaxos/core"
+	"meridian/commit/fastpaxos/replica"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/rangeserver"
@@ -20,7 +21,7 @@ func TestFastPaxosTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ns := stackNetwork(t, 3)
 		for i, n := range ns {
-			n.protocols = rangeserver.Registry{kv.FastPaxos: fastpaxos.New(fastpaxos.ProtocolOptions{Columns: noColumns{},
+			n.protocols = rangeserver.Registry{kv.FastPaxos: replica.New(replica.ProtocolOptions{Columns: noColumns{},
 				Finishers: func() commit.Finishers { return nil }})}
 			n.start(i == 0)
 			defer func() { n.stop() }()

@@ -10,7 +10,8 @@ import (
 
 	"meridian/clock"
 	"meridian/commit"
-	"meridian/commit/fastpaxos"
+	fastpaxos "meridian/commit/fastpaxos/core"
+	fastreplica "meridian/commit/fastpaxos/replica"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/rangeserver"
@@ -147,7 +148,7 @@ func TestFastPaxos(t *testing.T) {
 		ns := stackNetwork(t, 4)
 		elsewhere := &committing{}
 		for i, n := range ns {
-			n.protocols = rangeserver.Registry{kv.FastPaxos: fastpaxos.New(fastpaxos.ProtocolOptions{Columns: noColumns{},
+			n.protocols = rangeserver.Registry{kv.FastPaxos: fastreplica.New(fastreplica.ProtocolOptions{Columns: noColumns{},
 				Finishers: func() commit.Finishers { return commit.Finishers{kv.FastPaxos: elsewhere} }})}
 			n.start(i == 0)
 			defer func() { n.stop() }()
@@ -269,7 +270,7 @@ func TestAbsorb(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ns := stackNetwork(t, 3)
 		for i, n := range ns {
-			n.protocols = rangeserver.Registry{kv.FastPaxos: fastpaxos.New(fastpaxos.ProtocolOptions{Columns: noColumns{},
+			n.protocols = rangeserver.Registry{kv.FastPaxos: fastreplica.New(fastreplica.ProtocolOptions{Columns: noColumns{},
 				Finishers: func() commit.Finishers { return nil }})}
 			n.start(i == 0)
 			defer func() { n.stop() }()

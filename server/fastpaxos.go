@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"meridian/commit/fastpaxos"
+	fastpaxos "meridian/commit/fastpaxos/core"
+	"meridian/commit/fastpaxos/gateway"
+	"meridian/commit/fastpaxos/replica"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/route"
@@ -15,20 +17,20 @@ import (
 
 // FastPaxos makes a node's instance of the protocol without a master (MDCC).
 func FastPaxos(l Lent) Protocol {
-	gateway := fastpaxos.NewClient(fastpaxos.ClientOptions{Sender: l.Router, Clock: l.Clock, Host: l.Host, NodeID: l.NodeID, Columns: rowColumns{}, Peers: fastPaxosGateways{l},
+	client := gateway.NewClient(gateway.ClientOptions{Sender: l.Router, Clock: l.Clock, Host: l.Host, NodeID: l.NodeID, Columns: rowColumns{}, Peers: fastPaxosGateways{l},
 		Policy: func(k keys.Key) fastpaxos.Policy { return policyOf(l.Table(k)) }})
-	news := fastpaxos.NewNews(fastpaxos.NewsOptions{Host: l.Host, NodeID: l.NodeID, Check: gateway.Check, Ask: func(ctx context.Context, to kv.NodeID, msg []byte) ([]byte, error) {
+	news := replica.NewNews(replica.NewsOptions{Host: l.Host, NodeID: l.NodeID, Check: client.Check, Ask: func(ctx context.Context, to kv.NodeID, msg []byte) ([]byte, error) {
 		b, err := l.Call(ctx, to, methodFastPaxosNews, msg)
 		if status := (*transport.StatusError)(nil); errors.As(err, &status) && status.Code == transport.CodeNoMethod {
-			err = fastpaxos.ErrNoNews
+			err = replica.ErrNoNews
 		}
 		return b, err
 	}})
-	l.Handle(methodFastPaxos, gateway.Serve)
+	l.Handle(methodFastPaxos, client.Serve)
 	l.Handle(methodFastPaxosNews, news.Serve)
 	return Protocol{
-		Ranges:  fastpaxos.New(fastpaxos.ProtocolOptions{Columns: rowColumns{}, Finishers: l.Finishers, News: news}),
-		Gateway: gateway,
+		Ranges:  replica.New(replica.ProtocolOptions{Columns: rowColumns{}, Finishers: l.Finishers, News: news}),
+		Gateway: client,
 		Quorums: func(d *kv.RangeDescriptor) route.Quorums {
 			q := fastpaxos.QuorumsIn(d)
 			return route.Quorums{Replicas: q.Replicas, Fast: q.Fast, Classic: q.Classic, Reading: q.Reading()}
@@ -40,6 +42,12 @@ func FastPaxos(l Lent) Protocol {
 	}
 }
 
+// A replica finds the gateway of its node among the node's Finishers.
+var (
+	_ replica.Ender  = (*gateway.Client)(nil)
+	_ replica.Mender = (*gateway.Client)(nil)
+)
+
 // methodFastPaxos carries what gateways of the protocol ask each other, methodFastPaxosNews what stores do.
 const (
 	methodFastPaxos     = "fastpaxos.ask"
@@ -48,7 +56,7 @@ const (
 
 type fastPaxosGateways struct{ l Lent }
 
-// Ask implements fastpaxos.Peers.
+// Ask implements gateway.Peers.
 func (p fastPaxosGateways) Ask(ctx context.Context, to kv.NodeID, msg []byte) ([]byte, error) {
 	return p.l.Call(ctx, to, methodFastPaxos, msg)
 }

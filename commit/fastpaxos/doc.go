@@ -2,6 +2,14 @@
 // gateway in any region asks all replicas of each row that a transaction writes, in parallel, and has the outcome after one round trip to a
 // fast quorum of each. It follows the contract of a range (docs/decisions/0009); docs/decisions/0013 has the choices.
 //
+// # Rooms
+//
+//	core      records, options, ballots, acceptors, masters, terms and their bytes: values
+//	replica   what a replica drives: an acceptor over the range's base, folds, news
+//	gateway   what a transaction drives: commits, masters, turns, reads, announcements, recovery
+//
+// Both replica and gateway import core, and do not see each other: they talk by messages, and the node's registry joins them.
+//
 // # The state
 //
 // A row is a record, with a state of its own at each replica:
@@ -16,19 +24,19 @@
 // An option is a transaction's update of one record. It names the state that it was made for (Seen), and the keys of all of the transaction's
 // options. A replica accepts it if no other one is in the way, or rejects it, and keeps the vote until the transaction has ended. In a range's
 // base, the newest version is an ordinary one of the row, at the commit timestamp; all else is one protocol key next to it, which is not there if it
-// says nothing. The delta has a key for each vote, each outcome, and each update that was executed since (delta.go). Versions go into the base while the
-// range is served, and what is there is dropped from the deltas (absorb.go).
+// says nothing. The delta has a key for each vote, each outcome, and each update that was executed since (core/delta.go). Versions go into the base while the
+// range is served, and what is there is dropped from the deltas (core/absorb.go).
 //
 // # Messages
 //
 //	Propose   an option, to all voters: a vote in the ballot that the replica is in (Commit)
-//	End       the outcome of its transaction, to all voters, with the next proposals to them or soon (announce.go)
+//	End       the outcome of its transaction, to all voters, with the next proposals to them or soon (gateway/announce.go)
 //	Show      the outcome of a commuting update, to the nearest replica with the next Read of the row; it promises nothing
 //	Forget    all of the transaction's options have ended, everywhere
 //	Query     the record
 //	Prepare   a master asks to accept nothing in earlier ballots; each replica answers with its record (Master)
 //	Dictate   the state that the master proposes, which replaces the votes
-//	Reign     a master asks for Prepare's promise about all records of the range, with an answer that names those of which it has to know more (term.go)
+//	Reign     a master asks for Prepare's promise about all records of the range, with an answer that names those of which it has to know more (core/term.go)
 //	Read      rows, from one replica: no promise
 //
 // Three of three, four of five, or six of seven replicas that gave the same vote in the same ballot are a fast quorum. If none can come about any more, or
@@ -75,7 +83,7 @@
 //	fastpaxos.FP42 (I4): A physical version that some replica has executed is final, whatever is outstanding: the leaseholder may add it to the base at any time, at its own
 //	    timestamp, and a replica takes over a later version that it finds in its base. Updates that commute stay in the deltas until they are part of a version.
 //
-// fastpaxos.FP80 to fastpaxos.FP83 are about rows that others refer to (guard.go), fastpaxos.FP84 about what statements that change rows decide by (current.go), fastpaxos.FP89 about the timestamps of serializable transactions (client.go), fastpaxos.FP90 to fastpaxos.FP95 about masters of all records of a range (term.go), fastpaxos.FP96 and fastpaxos.FP97 about reads at timestamps of earlier generations (generations.go).
+// fastpaxos.FP80 to fastpaxos.FP83 are about rows that others refer to (gateway/guard.go), fastpaxos.FP84 about what statements that change rows decide by (gateway/current.go), fastpaxos.FP89 about the timestamps of serializable transactions (gateway/client.go), fastpaxos.FP90 to fastpaxos.FP95 about masters of all records of a range (core/term.go), fastpaxos.FP96 and fastpaxos.FP97 about reads at timestamps of earlier generations (core/generations.go), fastpaxos.FP98 about options that are past (gateway/snapshot.go).
 //
 // # Joint configurations
 //
@@ -84,8 +92,8 @@
 //
 // # Tests
 //
-// TestScripts plays the paper's situations message by message (testdata/scripts), its figure 2 among them. TestExhausted searches all states of a record, and of two, with a few options and masters (exhaust_test.go; docs/testing.md has the figures). TestEveryOrder and TestRandomOrders have the
-// messages arrive in many orders, with the gateways' commits (model_test.go). TestFoldAtAnyMoment ends generations
+// TestScripts plays the paper's situations message by message (core/testdata/scripts), its figure 2 among them. TestExhausted searches all states of a record, and of two, with a few options and masters (core/exhaust_test.go; docs/testing.md has the figures). TestEveryOrder and TestRandomOrders have the
+// messages arrive in many orders, with the gateways' commits (core/model_test.go). TestFoldAtAnyMoment ends generations
 // in the middle of that; in TestFoldsInterrupted folds fail, and are begun again. In TestDelta a
-// replica is stopped between any two writes. TestReadersOverGenerations has transactions that read at one timestamp over many generations. fold_test.go has the situations one by one, and rangeserver's TestFastPaxos has them at replicas.
+// replica is stopped between any two writes. TestReadersOverGenerations has transactions that read at one timestamp over many generations. replica/fold_test.go has the situations one by one, and rangeserver's TestFastPaxos has them at replicas.
 package fastpaxos

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"meridian/commit/fastpaxos"
+	fastpaxos "meridian/commit/fastpaxos/core"
 	"meridian/keys"
 	"meridian/sim"
 	"meridian/sim/simcluster"

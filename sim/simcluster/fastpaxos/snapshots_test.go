@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"meridian/commit/fastpaxos"
+	fastpaxos "meridian/commit/fastpaxos/core"
 	"meridian/keys"
 	"meridian/kv"
 	"meridian/route"
