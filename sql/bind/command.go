@@ -320,6 +320,52 @@ func (b *builder) copyStmt(n *parse.Copy) Statement {
 
 // show binds SHOW: most lists are queries over pg_catalog, whose view is the session's.
 func (b *builder) show(n *parse.Show) Statement {
+	if q := b.showObjects(n); q != nil {
+		return q
+	}
+	if q := b.showRegions(n); q != nil {
+		return q
+	}
+	switch n.What {
+	case "TRANSACTION RETRIES":
+		return b.sub("SELECT kind, count, description FROM meridian_internal.retries", nil)
+	case "UNIVERSE":
+		return b.sub("SELECT region, zone, nodes, live, suspect, dead, draining, state, leaders, replicas, size, arriving, leaving, epsilon FROM meridian_internal.universe ORDER BY 1, 2", nil)
+	case "PLACEMENTS":
+		return b.sub("SELECT placement_name, num_replicas, num_voters, constraints, voter_constraints, lease_preferences FROM meridian_internal.placements ORDER BY 1", nil)
+	case "DIRECTORIES":
+		cond := ""
+		if n.From != "" {
+			cond = " WHERE table_id = " + itoa(int(b.named(n.Name).ID))
+		}
+		return b.sub("SELECT table_name, prefix, placement, source, ranges, replicas, wanted, size, state, reason FROM meridian_internal.directories"+cond+" ORDER BY schema_name, table_name, place", nil)
+	case "CLUSTER CLOCKS":
+		return b.sub("SELECT node_id, clock_offset, error, max_offset, measured_at, state, source, epsilon FROM meridian_internal.clocks ORDER BY node_id", nil)
+	case "JOBS":
+		return b.sub("SELECT job_id, job_type, description, status, fraction_completed, created, finished, error FROM meridian_internal.jobs ORDER BY created", nil)
+	case "SESSIONS", "QUERIES":
+		return b.sub("SELECT node_id, pid, user_name, database_name, application_name, client_address, status, query, query_start FROM meridian_internal.sessions ORDER BY pid", nil)
+	case "NODES":
+		return b.sub("SELECT node_id, address, sql_address, locality, is_live, version, started_at, ranges, leases FROM meridian_internal.nodes ORDER BY node_id", nil)
+	case "CLUSTER SETTINGS":
+		return b.sub("SELECT variable, value, setting_type, default_value, description FROM meridian_internal.cluster_settings ORDER BY 1", nil)
+	}
+	s := &Show{What: n.What, Details: n.Details, Database: b.database(n.Name.Database)}
+	switch n.What {
+	case "CREATE TABLE", "CREATE VIEW", "CREATE SEQUENCE", "STATISTICS":
+		s.Table = b.named(n.Name)
+	case "RANGES":
+		b.showRanges(n, s)
+	case "GRANTS":
+		if n.Name.Name != "" && (n.From == "" || n.From == "TABLE") {
+			s.Table = b.named(n.Name)
+		}
+	}
+	return s
+}
+
+// showObjects binds those forms of SHOW that are queries about schemas, roles and tables; it is nil for another one.
+func (b *builder) showObjects(n *parse.Show) Statement {
 	const userSchemas = " n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'meridian_internal')"
 	switch n.What {
 	case "SCHEMAS":
@@ -372,71 +418,38 @@ func (b *builder) show(n *parse.Show) Statement {
 			pg_catalog.pg_get_constraintdef(c.oid) AS details, c.convalidated AS validated
 			FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_class t ON t.oid = c.conrelid WHERE c.conrelid = %d ORDER BY 2`, t.ID), nil)
 	}
-	if q := b.showRegions(n); q != nil {
-		return q
-	}
-	switch n.What {
-	case "TRANSACTION RETRIES":
-		return b.sub("SELECT kind, count, description FROM meridian_internal.retries", nil)
-	case "UNIVERSE":
-		return b.sub("SELECT region, zone, nodes, live, suspect, dead, draining, state, leaders, replicas, size, arriving, leaving, epsilon FROM meridian_internal.universe ORDER BY 1, 2", nil)
-	case "PLACEMENTS":
-		return b.sub("SELECT placement_name, num_replicas, num_voters, constraints, voter_constraints, lease_preferences FROM meridian_internal.placements ORDER BY 1", nil)
-	case "DIRECTORIES":
-		cond := ""
-		if n.From != "" {
-			cond = " WHERE table_id = " + itoa(int(b.named(n.Name).ID))
-		}
-		return b.sub("SELECT table_name, prefix, placement, source, ranges, replicas, wanted, size, state, reason FROM meridian_internal.directories"+cond+" ORDER BY schema_name, table_name, place", nil)
-	case "CLUSTER CLOCKS":
-		return b.sub("SELECT node_id, clock_offset, error, max_offset, measured_at, state, source, epsilon FROM meridian_internal.clocks ORDER BY node_id", nil)
-	case "JOBS":
-		return b.sub("SELECT job_id, job_type, description, status, fraction_completed, created, finished, error FROM meridian_internal.jobs ORDER BY created", nil)
-	case "SESSIONS", "QUERIES":
-		return b.sub("SELECT node_id, pid, user_name, database_name, application_name, client_address, status, query, query_start FROM meridian_internal.sessions ORDER BY pid", nil)
-	case "NODES":
-		return b.sub("SELECT node_id, address, sql_address, locality, is_live, version, started_at, ranges, leases FROM meridian_internal.nodes ORDER BY node_id", nil)
-	case "CLUSTER SETTINGS":
-		return b.sub("SELECT variable, value, setting_type, default_value, description FROM meridian_internal.cluster_settings ORDER BY 1", nil)
-	}
-	s := &Show{What: n.What, Details: n.Details, Database: b.database(n.Name.Database)}
-	switch n.What {
-	case "CREATE TABLE", "CREATE VIEW", "CREATE SEQUENCE", "STATISTICS":
+	return nil
+}
+
+// showRanges finds the table, index or database whose ranges are shown.
+func (b *builder) showRanges(n *parse.Show, s *Show) {
+	switch n.From {
+	case "TABLE":
 		s.Table = b.named(n.Name)
-	case "RANGES":
-		switch n.From {
-		case "TABLE":
-			s.Table = b.named(n.Name)
-			if n.Index != "" {
-				s.Index = b.indexByName(s.Table, n.Index)
-			}
-		case "INDEX":
-			if n.Index != "" {
-				s.Table = b.named(n.Name)
-				s.Index = b.indexByName(s.Table, n.Index)
-				break
-			}
-			ref := b.namedIndex(b.database(n.Name.Database), n.Name.Schema, n.Name.Name)
-			if ref == nil {
-				b.fail(sqlstate.UndefinedObject, nil, "index \"%s\" does not exist", n.Name.Name)
-			}
-			s.Table, s.Index = ref.Table, ref.Index
-		case "DATABASE":
-			db, err := b.View.Database(b.ctx, n.Name.Database)
-			check(err)
-			if db == nil {
-				b.fail(sqlstate.InvalidCatalogName, nil, "database \"%s\" does not exist", n.Name.Database)
-			}
+		if n.Index != "" {
+			s.Index = b.indexByName(s.Table, n.Index)
 		}
-		if s.Table != nil && s.Table.Kind != catalog.KindTable && s.Table.Kind != catalog.KindSequence {
-			b.fail(sqlstate.WrongObjectType, nil, "\"%s\" is not a table", s.Table.Name)
-		}
-	case "GRANTS":
-		if n.Name.Name != "" && (n.From == "" || n.From == "TABLE") {
+	case "INDEX":
+		if n.Index != "" {
 			s.Table = b.named(n.Name)
+			s.Index = b.indexByName(s.Table, n.Index)
+			break
+		}
+		ref := b.namedIndex(b.database(n.Name.Database), n.Name.Schema, n.Name.Name)
+		if ref == nil {
+			b.fail(sqlstate.UndefinedObject, nil, "index \"%s\" does not exist", n.Name.Name)
+		}
+		s.Table, s.Index = ref.Table, ref.Index
+	case "DATABASE":
+		db, err := b.View.Database(b.ctx, n.Name.Database)
+		check(err)
+		if db == nil {
+			b.fail(sqlstate.InvalidCatalogName, nil, "database \"%s\" does not exist", n.Name.Database)
 		}
 	}
-	return s
+	if s.Table != nil && s.Table.Kind != catalog.KindTable && s.Table.Kind != catalog.KindSequence {
+		b.fail(sqlstate.WrongObjectType, nil, "\"%s\" is not a table", s.Table.Name)
+	}
 }
 
 // LocksTables reports whether a statement is going to lock the tables that it names exclusively, and whether it waits for other

@@ -33,18 +33,7 @@ func (b *builder) definition(n tree.Statement) Statement {
 	case *tree.CreateDatabase:
 		return b.createDatabase(n)
 	case *tree.CreateSchema:
-		name := string(n.Schema.SchemaName)
-		owner := b.role(n.AuthRole)
-		if name == "" {
-			if name = owner; name == parse.CurrentRole || name == parse.SessionRole {
-				name = b.View.CurrentUser()
-			}
-		}
-		if strings.HasPrefix(name, "pg_") {
-			raise(sqlstate.New(sqlstate.ReservedName, "unacceptable schema name \"%s\"", name).WithDetail("The prefix \"pg_\" is reserved for system schemas."))
-		}
-		b.withinDatabase(string(n.Schema.CatalogName), name)
-		return &CreateSchema{Database: b.database(string(n.Schema.CatalogName)), Name: name, IfNotExists: n.IfNotExists, Owner: owner}
+		return b.createSchema(n)
 	case *tree.DropTable:
 		return b.dropRelations(catalog.KindTable, false, n.Names, n.IfExists, n.DropBehavior)
 	case *tree.DropView:
@@ -61,33 +50,13 @@ func (b *builder) definition(n tree.Statement) Statement {
 	case *tree.DropDatabase:
 		return &DropDatabase{Name: string(n.Name), IfExists: n.IfExists, Cascade: n.DropBehavior == tree.DropCascade, Force: b.stmt.Force}
 	case *tree.DropSchema:
-		d := &DropSchema{Database: b.View.CurrentDatabase(), IfExists: n.IfExists, Cascade: n.DropBehavior == tree.DropCascade}
-		for _, s := range n.Names {
-			if s.ExplicitCatalog {
-				b.withinDatabase(string(s.CatalogName), string(s.SchemaName))
-			}
-			d.Names = append(d.Names, string(s.SchemaName))
-		}
-		return d
+		return b.dropSchema(n)
 	case *tree.AlterTable:
 		return b.alterTable(n)
 	case *tree.RenameTable:
-		t := b.alterTarget(n.Name, n.IfExists)
-		a := b.alter(t, n.Name)
-		if n.NewName.NumParts > 1 && t != nil && n.NewName.Parts[1] != b.schemaOf(t) {
-			b.fail(sqlstate.FeatureNotSupported, n.NewName, "renaming into another schema is not supported")
-		}
-		return b.act(a, &RenameRelation{To: n.NewName.Parts[0]})
+		return b.renameTable(n)
 	case *tree.RenameColumn:
-		t := b.lookupTable(string(n.Table.CatalogName), string(n.Table.SchemaName), string(n.Table.ObjectName))
-		if t == nil {
-			if !n.IfExists {
-				b.undefinedTable(&n.Table)
-			}
-			return &AlterTable{}
-		}
-		b.existingColumn(t, n.Name)
-		return &AlterTable{Table: t, Actions: []AlterAction{&RenameColumn{From: string(n.Name), To: string(n.NewName)}}}
+		return b.renameColumn(n)
 	case *tree.AlterTableOwner:
 		return b.act(b.alter(b.alterTarget(n.Name, n.IfExists), n.Name), &OwnerTo{Owner: b.role(n.Owner)})
 	case *tree.AlterTableSetSchema:
@@ -121,15 +90,7 @@ func (b *builder) definition(n tree.Statement) Statement {
 	case *tree.AlterDatabaseDropSuperRegion:
 		return &AlterDatabase{Name: string(n.DatabaseName), Region: &DropSuperRegion{string(n.SuperRegionName)}}
 	case *tree.AlterSchema:
-		b.withinDatabase(string(n.Schema.CatalogName), string(n.Schema.SchemaName))
-		a := &AlterSchema{Database: b.database(string(n.Schema.CatalogName)), Name: string(n.Schema.SchemaName)}
-		switch c := n.Cmd.(type) {
-		case *tree.AlterSchemaRename:
-			a.Rename = string(c.NewName)
-		case *tree.AlterSchemaOwner:
-			a.Owner = b.role(c.Owner)
-		}
-		return a
+		return b.alterSchema(n)
 	case *tree.AlterSequence:
 		return b.alterSequence(n)
 	case *tree.SetZoneConfig:
@@ -157,6 +118,70 @@ func (b *builder) definition(n tree.Statement) Statement {
 	}
 	b.fail(sqlstate.FeatureNotSupported, nil, "%s is not supported", n.StatementTag())
 	return nil
+}
+
+// createSchema binds CREATE SCHEMA, whose name is its owner's if it has none.
+func (b *builder) createSchema(n *tree.CreateSchema) Statement {
+	name := string(n.Schema.SchemaName)
+	owner := b.role(n.AuthRole)
+	if name == "" {
+		if name = owner; name == parse.CurrentRole || name == parse.SessionRole {
+			name = b.View.CurrentUser()
+		}
+	}
+	if strings.HasPrefix(name, "pg_") {
+		raise(sqlstate.New(sqlstate.ReservedName, "unacceptable schema name \"%s\"", name).WithDetail("The prefix \"pg_\" is reserved for system schemas."))
+	}
+	b.withinDatabase(string(n.Schema.CatalogName), name)
+	return &CreateSchema{Database: b.database(string(n.Schema.CatalogName)), Name: name, IfNotExists: n.IfNotExists, Owner: owner}
+}
+
+// dropSchema binds DROP SCHEMA.
+func (b *builder) dropSchema(n *tree.DropSchema) Statement {
+	d := &DropSchema{Database: b.View.CurrentDatabase(), IfExists: n.IfExists, Cascade: n.DropBehavior == tree.DropCascade}
+	for _, s := range n.Names {
+		if s.ExplicitCatalog {
+			b.withinDatabase(string(s.CatalogName), string(s.SchemaName))
+		}
+		d.Names = append(d.Names, string(s.SchemaName))
+	}
+	return d
+}
+
+// alterSchema binds ALTER SCHEMA.
+func (b *builder) alterSchema(n *tree.AlterSchema) Statement {
+	b.withinDatabase(string(n.Schema.CatalogName), string(n.Schema.SchemaName))
+	a := &AlterSchema{Database: b.database(string(n.Schema.CatalogName)), Name: string(n.Schema.SchemaName)}
+	switch c := n.Cmd.(type) {
+	case *tree.AlterSchemaRename:
+		a.Rename = string(c.NewName)
+	case *tree.AlterSchemaOwner:
+		a.Owner = b.role(c.Owner)
+	}
+	return a
+}
+
+// renameTable binds ALTER TABLE ... RENAME TO.
+func (b *builder) renameTable(n *tree.RenameTable) Statement {
+	t := b.alterTarget(n.Name, n.IfExists)
+	a := b.alter(t, n.Name)
+	if n.NewName.NumParts > 1 && t != nil && n.NewName.Parts[1] != b.schemaOf(t) {
+		b.fail(sqlstate.FeatureNotSupported, n.NewName, "renaming into another schema is not supported")
+	}
+	return b.act(a, &RenameRelation{To: n.NewName.Parts[0]})
+}
+
+// renameColumn binds RENAME COLUMN that is a statement of its own.
+func (b *builder) renameColumn(n *tree.RenameColumn) Statement {
+	t := b.lookupTable(string(n.Table.CatalogName), string(n.Table.SchemaName), string(n.Table.ObjectName))
+	if t == nil {
+		if !n.IfExists {
+			b.undefinedTable(&n.Table)
+		}
+		return &AlterTable{}
+	}
+	b.existingColumn(t, n.Name)
+	return &AlterTable{Table: t, Actions: []AlterAction{&RenameColumn{From: string(n.Name), To: string(n.NewName)}}}
 }
 
 func (b *builder) role(r tree.RoleSpec) string {

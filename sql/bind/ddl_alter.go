@@ -208,224 +208,287 @@ func (b *builder) viewOptions(cmd tree.AlterTableCmd, a *AlterTable, t *catalog.
 	return true
 }
 
+// alterAction binds one action of ALTER TABLE.
 func (b *builder) alterAction(cmd tree.AlterTableCmd, a *AlterTable, d *tableDef) {
 	t := d.draft
 	column := func(n tree.Name) string {
 		b.existingColumn(t, n)
 		return string(n)
 	}
-	add := func(x AlterAction) { a.Actions = append(a.Actions, x) }
 	switch n := cmd.(type) {
 	case *tree.AlterTableAddColumn:
-		if n.ColumnDef.DefaultExpr.Expr != nil || len(n.ColumnDef.CheckExprs) > 0 {
-			defer unplaced(noPosition(sqlstate.UndefinedObject))
-		}
-		if n.IfNotExists && d.has(string(n.ColumnDef.Name)) {
-			a.Notices = append(a.Notices, Notice{Severity: "NOTICE", Code: string(sqlstate.DuplicateColumn),
-				Message: "column \"" + string(n.ColumnDef.Name) + "\" of relation \"" + t.Name + "\" already exists, skipping"})
-			return
-		}
-		d.define(n.ColumnDef)
-		d.flush(a, n.IfNotExists)
+		d.addColumn(n, a)
 	case *tree.AlterTableAddConstraint:
-		defer unplaced(noPosition(""))
-		notValid := n.ValidationBehavior == tree.ValidationSkip
-		ifNotExists := func(yes bool) {
-			if yes {
-				b.fail(sqlstate.FeatureNotSupported, nil, "ADD CONSTRAINT IF NOT EXISTS is not supported")
-			}
-		}
-		switch def := n.ConstraintDef.(type) {
-		case *tree.UniqueConstraintTableDef:
-			ifNotExists(def.IfNotExists)
-			d.unique(def, b.deferral(uniqueKind(def)))
-		case *tree.CheckConstraintTableDef:
-			ifNotExists(def.IfNotExists)
-			d.check(string(def.Name), def.Expr, notValid)
-		case *tree.ForeignKeyConstraintTableDef:
-			ifNotExists(def.IfNotExists)
-			d.foreign(def, notValid, b.deferral(parse.ForeignConstraint))
-		default:
-			b.fail(sqlstate.FeatureNotSupported, nil, "this constraint is not supported")
-		}
-		d.flush(a, false)
+		d.addConstraint(n, a)
 	case *tree.AlterTableAlterPrimaryKey:
 		if n.Name != "" || n.Sharded != nil || len(n.StorageParams) > 0 {
 			b.fail(sqlstate.FeatureNotSupported, nil, "ALTER PRIMARY KEY with options is not supported")
 		}
-		add(&AlterPrimaryKey{Columns: b.indexKeys(n.Columns, d.draft, "")})
+		a.add(&AlterPrimaryKey{Columns: b.indexKeys(n.Columns, d.draft, "")})
 	case *tree.AlterTablePartitionByTable:
 		if t.ImplicitPrimary {
 			raise(sqlstate.New(sqlstate.InvalidObjectDefinition, "a table without a primary key can't be partitioned").WithHint("The primary key begins with the columns of PARTITION BY."))
 		}
 		b.noTemporaryPartitions(t.Temporary())
 		x := t.Primary()
-		add(&SetPartitioning{Index: x.ID, Partitioning: b.partitionByTable(n.PartitionByTable, d.name.Database, keysOf(t, x), t)})
+		a.add(&SetPartitioning{Index: x.ID, Partitioning: b.partitionByTable(n.PartitionByTable, d.name.Database, keysOf(t, x), t)})
 	case *tree.AlterTableDropColumn:
-		name := string(n.Column)
-		if t.ColumnByName(name) == nil {
-			if !n.IfExists {
-				b.existingColumn(t, n.Column)
-			}
-			a.Notices = append(a.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "column \"" + name + "\" of relation \"" + t.Name + "\" does not exist, skipping"})
-			return
-		}
-		add(&DropColumn{Name: name, IfExists: n.IfExists, Cascade: n.DropBehavior == tree.DropCascade})
-		for i := range t.Columns {
-			if t.Columns[i].Name == name && t.Columns[i].State == catalog.Public {
-				t.Columns = append(t.Columns[:i:i], t.Columns[i+1:]...)
-				break
-			}
-		}
+		d.dropColumn(n, a)
 	case *tree.AlterTableDropConstraint:
-		if !d.names[string(n.Constraint)] {
-			if !n.IfExists {
-				b.fail(sqlstate.UndefinedObject, nil, "constraint \"%s\" of relation \"%s\" does not exist", n.Constraint, t.Name)
-			}
-			a.Notices = append(a.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "constraint \"" + string(n.Constraint) + "\" of relation \"" + t.Name + "\" does not exist, skipping"})
-			return
-		}
-		add(&DropConstraint{Name: string(n.Constraint), IfExists: n.IfExists, Cascade: n.DropBehavior == tree.DropCascade})
+		d.dropConstraint(n, a)
 	case *tree.AlterTableValidateConstraint:
 		if !d.names[string(n.Constraint)] {
 			b.fail(sqlstate.UndefinedObject, nil, "constraint \"%s\" of relation \"%s\" does not exist", n.Constraint, t.Name)
 		}
-		add(&ValidateConstraint{Name: string(n.Constraint)})
+		a.add(&ValidateConstraint{Name: string(n.Constraint)})
 	case *tree.AlterTableRenameColumn:
-		from, to := string(n.Column), string(n.NewName)
-		if t.ColumnByName(from) == nil {
-			b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" does not exist", from)
-		}
-		if t.ColumnByName(to) != nil {
-			b.fail(sqlstate.DuplicateColumn, nil, "column \"%s\" of relation \"%s\" already exists", to, t.Name)
-		}
-		add(&RenameColumn{From: from, To: to})
-		for i := range t.Columns {
-			if t.Columns[i].Name == from && t.Columns[i].State == catalog.Public {
-				t.Columns[i].Name = to
-			}
-		}
+		d.renameColumn(n, a)
 	case *tree.AlterTableRenameConstraint:
 		if !d.names[string(n.Constraint)] {
 			b.fail(sqlstate.UndefinedObject, nil, "constraint \"%s\" for table \"%s\" does not exist", n.Constraint, t.Name)
 		}
-		add(&RenameConstraint{From: string(n.Constraint), To: string(n.NewName)})
+		a.add(&RenameConstraint{From: string(n.Constraint), To: string(n.NewName)})
 	case *tree.AlterTableSetDefault:
-		if col := b.existingColumn(t, n.Column); col.Identity != 0 {
-			e := sqlstate.New(sqlstate.SyntaxError, "column \"%s\" of relation \"%s\" is an identity column", col.Name, t.Name)
-			if n.Default == nil {
-				e.WithHint("Use ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY instead.")
-			}
-			raise(e)
-		} else if col.Generated != "" {
-			raise(sqlstate.New(sqlstate.SyntaxError, "column \"%s\" of relation \"%s\" is a generated column", col.Name, t.Name))
-		}
-		defer unplaced(noPosition(""))
-		s := &SetDefault{Column: column(n.Column)}
-		if n.Default != nil {
-			s.Expr = d.defaultText(n.Default, t.ColumnByName(s.Column))
-		}
-		t.ColumnByName(s.Column).Default = s.Expr
-		add(s)
+		d.setDefault(n, a)
 	case *tree.AlterTableSetOnUpdate:
-		add(d.setOnUpdate(n, t))
+		a.add(d.setOnUpdate(n, t))
 	case *tree.AlterTableSetNotNull:
-		add(&SetNotNull{column(n.Column)})
+		a.add(&SetNotNull{column(n.Column)})
 	case *tree.AlterTableDropNotNull:
-		name := column(n.Column)
-		if t.ColumnByName(name).Identity != 0 {
-			b.fail(sqlstate.SyntaxError, nil, "column \"%s\" of relation \"%s\" is an identity column", name, t.Name)
-		}
-		for i := range t.Indexes {
-			for _, ic := range t.Indexes[i].Columns {
-				if t.Indexes[i].PrimaryKey() && t.Column(ic.Column) != nil && t.Column(ic.Column).Name == name {
-					b.fail(sqlstate.InvalidTableDefinition, nil, "column \"%s\" is in a primary key", name)
-				}
-			}
-		}
-		add(&DropNotNull{name})
+		d.dropNotNull(n, a)
 	case *tree.AlterTableAlterColumnType:
-		add(b.alterType(n, t, d.retyped))
+		a.add(b.alterType(n, t, d.retyped))
 	case *tree.AlterTableSetStorageParams:
-		opts := map[string]string{}
-		var ballots catalog.Ballots
-		var gamma int
-		for _, p := range n.StorageParams {
-			if set := b.ballots(p.Key, constText(p.Value)); set != nil {
-				if b.policy(&ballots, &gamma, set) {
-					b.fail(sqlstate.InvalidParameterValue, nil, "parameter \"%s\" specified more than once", strings.ToLower(p.Key))
-				}
-				add(set)
-				continue
-			}
-			if strings.EqualFold(p.Key, catalog.InferRegion) {
-				add(&InferRegion{b.inferredBy(p)})
-				continue
-			}
-			if strings.EqualFold(p.Key, catalog.ProtocolOption) {
-				add(&SetProtocol{b.commitProtocol(constText(p.Value))})
-				continue
-			}
-			a.Notices = append(a.Notices, b.parameters(tableParameters, tree.StorageParams{p}, opts)...)
-		}
-		if len(opts) > 0 {
-			add(&SetOptions{opts})
-		}
+		b.setParameters(n, a)
 	case *tree.AlterTableResetStorageParams:
-		opts := map[string]string{}
-		for _, p := range n.Params {
-			switch {
-			case strings.EqualFold(p, catalog.InferRegion):
-				add(&InferRegion{})
-				continue
-			case strings.EqualFold(p, catalog.ProtocolOption):
-				add(&SetProtocol{})
-				continue
-			case strings.EqualFold(p, catalog.BallotsOption):
-				add(&SetBallots{})
-				continue
-			case strings.EqualFold(p, catalog.GammaOption):
-				add(&SetGamma{})
-				continue
-			case strings.EqualFold(p, catalog.SkipUniqueChecks) && t.SkipsUniqueChecks():
-				raise(sqlstate.New(sqlstate.FeatureNotSupported, "%s can't be turned off: rows of different regions may have the same keys", catalog.SkipUniqueChecks).
-					WithHint("Copy the rows to another table."))
-			}
-			opts[p] = ""
-		}
-		if len(opts) > 0 {
-			add(&SetOptions{opts})
-		}
+		b.resetParameters(n, a, t)
 	case *tree.AlterTableDropIdentity:
-		add(&DropIdentity{column(n.Column), n.IfExists})
+		a.add(&DropIdentity{column(n.Column), n.IfExists})
 	case *tree.AlterTableAddIdentity:
-		col := b.existingColumn(t, n.Column)
-		kind, opts := byte('d'), tree.SequenceOptions(nil)
-		switch q := n.Qualification.(type) {
-		case *tree.GeneratedAlwaysAsIdentity:
-			kind, opts = 'a', q.SeqOptions
-		case *tree.GeneratedByDefAsIdentity:
-			opts = q.SeqOptions
-		}
-		add(&AddIdentity{col.Name, kind, d.identitySequence(col.Name, col.Type, opts)})
+		d.addIdentity(n, a)
 	case *tree.AlterTableSetIdentity:
 		kind := byte('d')
 		if n.GeneratedAsIdentityType == tree.GeneratedAlways {
 			kind = 'a'
 		}
-		add(&AlterIdentity{Column: column(n.Column), Identity: kind})
+		a.add(&AlterIdentity{Column: column(n.Column), Identity: kind})
 	case *tree.AlterTableIdentity:
-		col := b.existingColumn(t, n.Column)
-		act := &AlterIdentity{Column: col.Name}
-		if seq, err := b.View.TableByID(b.ctx, col.OwnsSequence); col.Identity != 0 && err == nil && seq != nil && seq.Sequence != nil {
-			act.Sequence = &AlterSequence{Table: seq, Definition: *seq.Sequence}
-			o := b.sequenceOptions(n.SeqOptions, &act.Sequence.Definition, false)
-			act.Sequence.Restart, act.Sequence.Late = o.restart, o.late
-		}
-		add(act)
+		b.alterIdentity(n, a, t)
 	default:
 		b.fail(sqlstate.FeatureNotSupported, nil, "this form of ALTER TABLE is not supported")
 	}
+}
+
+// add appends an action.
+func (a *AlterTable) add(x AlterAction) { a.Actions = append(a.Actions, x) }
+
+// addColumn binds ADD COLUMN.
+func (d *tableDef) addColumn(n *tree.AlterTableAddColumn, a *AlterTable) {
+	if n.ColumnDef.DefaultExpr.Expr != nil || len(n.ColumnDef.CheckExprs) > 0 {
+		defer unplaced(noPosition(sqlstate.UndefinedObject))
+	}
+	if n.IfNotExists && d.has(string(n.ColumnDef.Name)) {
+		a.Notices = append(a.Notices, Notice{Severity: "NOTICE", Code: string(sqlstate.DuplicateColumn),
+			Message: "column \"" + string(n.ColumnDef.Name) + "\" of relation \"" + d.draft.Name + "\" already exists, skipping"})
+		return
+	}
+	d.define(n.ColumnDef)
+	d.flush(a, n.IfNotExists)
+}
+
+// addConstraint binds ADD CONSTRAINT.
+func (d *tableDef) addConstraint(n *tree.AlterTableAddConstraint, a *AlterTable) {
+	b := d.b
+	defer unplaced(noPosition(""))
+	notValid := n.ValidationBehavior == tree.ValidationSkip
+	ifNotExists := func(yes bool) {
+		if yes {
+			b.fail(sqlstate.FeatureNotSupported, nil, "ADD CONSTRAINT IF NOT EXISTS is not supported")
+		}
+	}
+	switch def := n.ConstraintDef.(type) {
+	case *tree.UniqueConstraintTableDef:
+		ifNotExists(def.IfNotExists)
+		d.unique(def, b.deferral(uniqueKind(def)))
+	case *tree.CheckConstraintTableDef:
+		ifNotExists(def.IfNotExists)
+		d.check(string(def.Name), def.Expr, notValid)
+	case *tree.ForeignKeyConstraintTableDef:
+		ifNotExists(def.IfNotExists)
+		d.foreign(def, notValid, b.deferral(parse.ForeignConstraint))
+	default:
+		b.fail(sqlstate.FeatureNotSupported, nil, "this constraint is not supported")
+	}
+	d.flush(a, false)
+}
+
+// dropColumn binds DROP COLUMN, and later actions do not see the column.
+func (d *tableDef) dropColumn(n *tree.AlterTableDropColumn, a *AlterTable) {
+	t := d.draft
+	name := string(n.Column)
+	if t.ColumnByName(name) == nil {
+		if !n.IfExists {
+			d.b.existingColumn(t, n.Column)
+		}
+		a.Notices = append(a.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "column \"" + name + "\" of relation \"" + t.Name + "\" does not exist, skipping"})
+		return
+	}
+	a.add(&DropColumn{Name: name, IfExists: n.IfExists, Cascade: n.DropBehavior == tree.DropCascade})
+	for i := range t.Columns {
+		if t.Columns[i].Name == name && t.Columns[i].State == catalog.Public {
+			t.Columns = append(t.Columns[:i:i], t.Columns[i+1:]...)
+			break
+		}
+	}
+}
+
+// dropConstraint binds DROP CONSTRAINT.
+func (d *tableDef) dropConstraint(n *tree.AlterTableDropConstraint, a *AlterTable) {
+	if !d.names[string(n.Constraint)] {
+		if !n.IfExists {
+			d.b.fail(sqlstate.UndefinedObject, nil, "constraint \"%s\" of relation \"%s\" does not exist", n.Constraint, d.draft.Name)
+		}
+		a.Notices = append(a.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "constraint \"" + string(n.Constraint) + "\" of relation \"" + d.draft.Name + "\" does not exist, skipping"})
+		return
+	}
+	a.add(&DropConstraint{Name: string(n.Constraint), IfExists: n.IfExists, Cascade: n.DropBehavior == tree.DropCascade})
+}
+
+// renameColumn binds RENAME COLUMN, and later actions see the new name.
+func (d *tableDef) renameColumn(n *tree.AlterTableRenameColumn, a *AlterTable) {
+	b, t := d.b, d.draft
+	from, to := string(n.Column), string(n.NewName)
+	if t.ColumnByName(from) == nil {
+		b.fail(sqlstate.UndefinedColumn, nil, "column \"%s\" does not exist", from)
+	}
+	if t.ColumnByName(to) != nil {
+		b.fail(sqlstate.DuplicateColumn, nil, "column \"%s\" of relation \"%s\" already exists", to, t.Name)
+	}
+	a.add(&RenameColumn{From: from, To: to})
+	for i := range t.Columns {
+		if t.Columns[i].Name == from && t.Columns[i].State == catalog.Public {
+			t.Columns[i].Name = to
+		}
+	}
+}
+
+// setDefault binds SET DEFAULT and DROP DEFAULT.
+func (d *tableDef) setDefault(n *tree.AlterTableSetDefault, a *AlterTable) {
+	b, t := d.b, d.draft
+	if col := b.existingColumn(t, n.Column); col.Identity != 0 {
+		e := sqlstate.New(sqlstate.SyntaxError, "column \"%s\" of relation \"%s\" is an identity column", col.Name, t.Name)
+		if n.Default == nil {
+			e.WithHint("Use ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY instead.")
+		}
+		raise(e)
+	} else if col.Generated != "" {
+		raise(sqlstate.New(sqlstate.SyntaxError, "column \"%s\" of relation \"%s\" is a generated column", col.Name, t.Name))
+	}
+	defer unplaced(noPosition(""))
+	s := &SetDefault{Column: string(n.Column)}
+	if n.Default != nil {
+		s.Expr = d.defaultText(n.Default, t.ColumnByName(s.Column))
+	}
+	t.ColumnByName(s.Column).Default = s.Expr
+	a.add(s)
+}
+
+// dropNotNull binds DROP NOT NULL, which columns of a primary key do not have.
+func (d *tableDef) dropNotNull(n *tree.AlterTableDropNotNull, a *AlterTable) {
+	b, t := d.b, d.draft
+	name := b.existingColumn(t, n.Column).Name
+	if t.ColumnByName(name).Identity != 0 {
+		b.fail(sqlstate.SyntaxError, nil, "column \"%s\" of relation \"%s\" is an identity column", name, t.Name)
+	}
+	for i := range t.Indexes {
+		for _, ic := range t.Indexes[i].Columns {
+			if t.Indexes[i].PrimaryKey() && t.Column(ic.Column) != nil && t.Column(ic.Column).Name == name {
+				b.fail(sqlstate.InvalidTableDefinition, nil, "column \"%s\" is in a primary key", name)
+			}
+		}
+	}
+	a.add(&DropNotNull{name})
+}
+
+// setParameters binds SET with storage parameters: some have actions of their own, and the others are options.
+func (b *builder) setParameters(n *tree.AlterTableSetStorageParams, a *AlterTable) {
+	opts := map[string]string{}
+	var ballots catalog.Ballots
+	var gamma int
+	for _, p := range n.StorageParams {
+		if set := b.ballots(p.Key, constText(p.Value)); set != nil {
+			if b.policy(&ballots, &gamma, set) {
+				b.fail(sqlstate.InvalidParameterValue, nil, "parameter \"%s\" specified more than once", strings.ToLower(p.Key))
+			}
+			a.add(set)
+			continue
+		}
+		if strings.EqualFold(p.Key, catalog.InferRegion) {
+			a.add(&InferRegion{b.inferredBy(p)})
+			continue
+		}
+		if strings.EqualFold(p.Key, catalog.ProtocolOption) {
+			a.add(&SetProtocol{b.commitProtocol(constText(p.Value))})
+			continue
+		}
+		a.Notices = append(a.Notices, b.parameters(tableParameters, tree.StorageParams{p}, opts)...)
+	}
+	if len(opts) > 0 {
+		a.add(&SetOptions{opts})
+	}
+}
+
+// resetParameters binds RESET with storage parameters.
+func (b *builder) resetParameters(n *tree.AlterTableResetStorageParams, a *AlterTable, t *catalog.Table) {
+	opts := map[string]string{}
+	for _, p := range n.Params {
+		switch {
+		case strings.EqualFold(p, catalog.InferRegion):
+			a.add(&InferRegion{})
+			continue
+		case strings.EqualFold(p, catalog.ProtocolOption):
+			a.add(&SetProtocol{})
+			continue
+		case strings.EqualFold(p, catalog.BallotsOption):
+			a.add(&SetBallots{})
+			continue
+		case strings.EqualFold(p, catalog.GammaOption):
+			a.add(&SetGamma{})
+			continue
+		case strings.EqualFold(p, catalog.SkipUniqueChecks) && t.SkipsUniqueChecks():
+			raise(sqlstate.New(sqlstate.FeatureNotSupported, "%s can't be turned off: rows of different regions may have the same keys", catalog.SkipUniqueChecks).
+				WithHint("Copy the rows to another table."))
+		}
+		opts[p] = ""
+	}
+	if len(opts) > 0 {
+		a.add(&SetOptions{opts})
+	}
+}
+
+// addIdentity binds ADD GENERATED ... AS IDENTITY.
+func (d *tableDef) addIdentity(n *tree.AlterTableAddIdentity, a *AlterTable) {
+	col := d.b.existingColumn(d.draft, n.Column)
+	kind, opts := byte('d'), tree.SequenceOptions(nil)
+	switch q := n.Qualification.(type) {
+	case *tree.GeneratedAlwaysAsIdentity:
+		kind, opts = 'a', q.SeqOptions
+	case *tree.GeneratedByDefAsIdentity:
+		opts = q.SeqOptions
+	}
+	a.add(&AddIdentity{col.Name, kind, d.identitySequence(col.Name, col.Type, opts)})
+}
+
+// alterIdentity binds ALTER COLUMN with options of the identity's sequence.
+func (b *builder) alterIdentity(n *tree.AlterTableIdentity, a *AlterTable, t *catalog.Table) {
+	col := b.existingColumn(t, n.Column)
+	act := &AlterIdentity{Column: col.Name}
+	if seq, err := b.View.TableByID(b.ctx, col.OwnsSequence); col.Identity != 0 && err == nil && seq != nil && seq.Sequence != nil {
+		act.Sequence = &AlterSequence{Table: seq, Definition: *seq.Sequence}
+		o := b.sequenceOptions(n.SeqOptions, &act.Sequence.Definition, false)
+		act.Sequence.Restart, act.Sequence.Late = o.restart, o.late
+	}
+	a.add(act)
 }
 
 // alterConstraint binds ALTER TABLE ... ALTER CONSTRAINT.

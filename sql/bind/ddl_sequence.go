@@ -43,23 +43,7 @@ type sequenceOwner struct {
 // value is known.
 func (b *builder) sequenceOptions(opts tree.SequenceOptions, d *catalog.Sequence, create bool) sequenceOwner {
 	var o sequenceOwner
-	given := map[string]*tree.SequenceOption{}
-	for i := range opts {
-		opt := &opts[i]
-		name := opt.Name
-		switch name {
-		case tree.SeqOptNoCycle:
-			name = tree.SeqOptCycle
-		case tree.SeqOptCacheNode:
-			name = tree.SeqOptCache
-		case tree.SeqOptVirtual:
-			b.fail(sqlstate.FeatureNotSupported, nil, "virtual sequences are not supported")
-		}
-		if given[name] != nil {
-			b.fail(sqlstate.SyntaxError, nil, "conflicting or redundant options")
-		}
-		given[name] = opt
-	}
+	given := b.givenOptions(opts)
 	resetMin, resetMax := create, create
 	if opt := given[tree.SeqOptAs]; opt != nil && opt.AsIntegerType != nil {
 		t := b.grammarType(opt.AsIntegerType)
@@ -137,25 +121,52 @@ func (b *builder) sequenceOptions(opts tree.SequenceOptions, d *catalog.Sequence
 		}
 	}
 	if opt := given[tree.SeqOptOwnedBy]; opt != nil {
-		if opt.ColumnItemVal == nil {
-			o.none = true
-			return o
-		}
-		tn := opt.ColumnItemVal.TableName
-		if tn == nil {
-			raise(sqlstate.New(sqlstate.SyntaxError, "invalid OWNED BY option").WithHint("Specify OWNED BY table.column or OWNED BY NONE."))
-		}
-		o.late = func() (err error) {
-			defer guard(&err)
-			o.table = b.alterTarget(tn, false)
-			return nil
-		}()
-		if create {
-			check(o.late)
-		}
-		o.column = string(opt.ColumnItemVal.ColumnName)
+		b.ownedBy(opt, &o, create)
 	}
 	return o
+}
+
+// givenOptions are the options by their names; an option and its opposite are one.
+func (b *builder) givenOptions(opts tree.SequenceOptions) map[string]*tree.SequenceOption {
+	given := map[string]*tree.SequenceOption{}
+	for i := range opts {
+		opt := &opts[i]
+		name := opt.Name
+		switch name {
+		case tree.SeqOptNoCycle:
+			name = tree.SeqOptCycle
+		case tree.SeqOptCacheNode:
+			name = tree.SeqOptCache
+		case tree.SeqOptVirtual:
+			b.fail(sqlstate.FeatureNotSupported, nil, "virtual sequences are not supported")
+		}
+		if given[name] != nil {
+			b.fail(sqlstate.SyntaxError, nil, "conflicting or redundant options")
+		}
+		given[name] = opt
+	}
+	return given
+}
+
+// ownedBy applies OWNED BY.
+func (b *builder) ownedBy(opt *tree.SequenceOption, o *sequenceOwner, create bool) {
+	if opt.ColumnItemVal == nil {
+		o.none = true
+		return
+	}
+	tn := opt.ColumnItemVal.TableName
+	if tn == nil {
+		raise(sqlstate.New(sqlstate.SyntaxError, "invalid OWNED BY option").WithHint("Specify OWNED BY table.column or OWNED BY NONE."))
+	}
+	o.late = func() (err error) {
+		defer guard(&err)
+		o.table = b.alterTarget(tn, false)
+		return nil
+	}()
+	if create {
+		check(o.late)
+	}
+	o.column = string(opt.ColumnItemVal.ColumnName)
 }
 
 // RetypeSequence gives a sequence another type. Bounds that were those of the old type become those of the new one.

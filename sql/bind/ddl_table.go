@@ -161,6 +161,7 @@ func (d *tableDef) column(name string) *ColumnDef {
 
 func (d *tableDef) has(name string) bool { return d.draft.ColumnByName(name) != nil }
 
+// createTable binds CREATE TABLE.
 func (b *builder) createTable(n *tree.CreateTable) Statement {
 	d := &tableDef{b: b, names: map[string]bool{}, generated: map[string]bool{}, kinds: map[string]ConstraintKind{}}
 	temporary := n.Persistence.IsTemporary()
@@ -198,35 +199,7 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 	if n.Persistence == tree.PersistenceUnlogged {
 		ct.Notices = append(ct.Notices, Notice{Severity: "NOTICE", Code: "00000", Message: "UNLOGGED has no effect", Hint: "All tables are logged."})
 	}
-	named := false
-	for _, p := range n.StorageParams {
-		if strings.EqualFold(p.Key, catalog.ProtocolOption) {
-			if named {
-				b.fail(sqlstate.InvalidParameterValue, nil, "parameter \"%s\" specified more than once", catalog.ProtocolOption)
-			}
-			named, ct.Protocol = true, b.commitProtocol(constText(p.Value))
-			b.mayName(ct, n.As())
-			continue
-		}
-		if set := b.ballots(p.Key, constText(p.Value)); set != nil {
-			if b.policy(&ct.Ballots, &ct.Gamma, set) {
-				b.fail(sqlstate.InvalidParameterValue, nil, "parameter \"%s\" specified more than once", strings.ToLower(p.Key))
-			}
-			continue
-		}
-		if strings.EqualFold(p.Key, catalog.InferRegion) {
-			if ct.InferRegion != "" {
-				b.fail(sqlstate.InvalidParameterValue, nil, "parameter \"%s\" specified more than once", catalog.InferRegion)
-			}
-			ct.InferRegion = b.inferredBy(p)
-			continue
-		}
-		if strings.EqualFold(p.Key, catalog.SkipUniqueChecks) {
-			b.skipUniqueChecks(ct, constText(p.Value))
-			continue
-		}
-		ct.Notices = append(ct.Notices, b.parameters(tableParameters, tree.StorageParams{p}, ct.Options)...)
-	}
+	b.createParameters(n, ct)
 	byRow := func() {
 		if ct.Locality.Kind == catalog.RegionalByRow {
 			d.byRow(ct, n.Locality)
@@ -268,6 +241,39 @@ func (b *builder) createTable(n *tree.CreateTable) Statement {
 		}
 	}
 	return ct
+}
+
+// createParameters binds the storage parameters of CREATE TABLE: some are parts of the table, and the others are options.
+func (b *builder) createParameters(n *tree.CreateTable, ct *CreateTable) {
+	named := false
+	for _, p := range n.StorageParams {
+		if strings.EqualFold(p.Key, catalog.ProtocolOption) {
+			if named {
+				b.fail(sqlstate.InvalidParameterValue, nil, "parameter \"%s\" specified more than once", catalog.ProtocolOption)
+			}
+			named, ct.Protocol = true, b.commitProtocol(constText(p.Value))
+			b.mayName(ct, n.As())
+			continue
+		}
+		if set := b.ballots(p.Key, constText(p.Value)); set != nil {
+			if b.policy(&ct.Ballots, &ct.Gamma, set) {
+				b.fail(sqlstate.InvalidParameterValue, nil, "parameter \"%s\" specified more than once", strings.ToLower(p.Key))
+			}
+			continue
+		}
+		if strings.EqualFold(p.Key, catalog.InferRegion) {
+			if ct.InferRegion != "" {
+				b.fail(sqlstate.InvalidParameterValue, nil, "parameter \"%s\" specified more than once", catalog.InferRegion)
+			}
+			ct.InferRegion = b.inferredBy(p)
+			continue
+		}
+		if strings.EqualFold(p.Key, catalog.SkipUniqueChecks) {
+			b.skipUniqueChecks(ct, constText(p.Value))
+			continue
+		}
+		ct.Notices = append(ct.Notices, b.parameters(tableParameters, tree.StorageParams{p}, ct.Options)...)
+	}
 }
 
 func (b *builder) existingRelation(n Name) *catalog.Table {

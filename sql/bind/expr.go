@@ -189,19 +189,7 @@ func (b *builder) expr(c *exprContext, e tree.Expr) scalar.Expr {
 		b.text.literal(n, k)
 		return k
 	case *tree.UnresolvedName:
-		if n.Star && n.NumParts > 1 && c.scope != nil {
-			return b.starRow(c, n)
-		}
-		if n.Star {
-			b.fail(sqlstate.SyntaxError, n, "row expansion via \"*\" is not supported here")
-		}
-		if x := b.parameterlessFunction(c, n); x != nil {
-			return x
-		}
-		if c.noColumns {
-			b.fail(sqlstate.FeatureNotSupported, n, "cannot use column reference in %s", strings.TrimSuffix(c.clause, "s"))
-		}
-		return b.resolveName(c.scope, n)
+		return b.name(c, n)
 	case *tree.Placeholder:
 		if c.noSubquery {
 			b.fail(sqlstate.UndefinedParameter, n, "there is no parameter $%d", n.Idx+1)
@@ -239,15 +227,7 @@ func (b *builder) expr(c *exprContext, e tree.Expr) scalar.Expr {
 		args, t := b.common("COALESCE", b.exprs(c.choosing("COALESCE"), n.Exprs), nodes(n.Exprs)...)
 		return &scalar.Coalesce{Args: args, T: t}
 	case *tree.NullIfExpr:
-		cmp := b.compare(scalar.EQ, b.expr(c, n.Expr1), b.expr(c, n.Expr2), n)
-		k, ok := cmp.(*scalar.Compare)
-		if !ok {
-			b.fail(sqlstate.FeatureNotSupported, n.Expr1, "NULLIF of row values is not supported")
-		}
-		if k.Left.Type().Kind == types.KindVarChar {
-			k.Left = b.coerce(k.Left, types.Text, types.CastImplicit, n.Expr1) // the comparison is that of text
-		}
-		return &scalar.NullIf{Left: k.Left, Right: k.Right}
+		return b.nullIf(c, n)
 	case *tree.IfExpr:
 		arms, t := b.common("IF", []scalar.Expr{b.expr(c, n.True), b.expr(c, n.Else)}, n.True, n.Else)
 		return &scalar.Case{Whens: []scalar.When{{Cond: b.boolean(c, n.Cond), Result: arms[0]}}, Else: arms[1], T: t}
@@ -292,6 +272,36 @@ func (b *builder) expr(c *exprContext, e tree.Expr) scalar.Expr {
 	}
 	b.fail(sqlstate.FeatureNotSupported, e, "this expression is not supported: %s", tree.AsString(e))
 	return nil
+}
+
+// name binds a name: a column, the rows of a relation (x.*), or a function that is called without parentheses.
+func (b *builder) name(c *exprContext, n *tree.UnresolvedName) scalar.Expr {
+	if n.Star && n.NumParts > 1 && c.scope != nil {
+		return b.starRow(c, n)
+	}
+	if n.Star {
+		b.fail(sqlstate.SyntaxError, n, "row expansion via \"*\" is not supported here")
+	}
+	if x := b.parameterlessFunction(c, n); x != nil {
+		return x
+	}
+	if c.noColumns {
+		b.fail(sqlstate.FeatureNotSupported, n, "cannot use column reference in %s", strings.TrimSuffix(c.clause, "s"))
+	}
+	return b.resolveName(c.scope, n)
+}
+
+// nullIf binds NULLIF.
+func (b *builder) nullIf(c *exprContext, n *tree.NullIfExpr) scalar.Expr {
+	cmp := b.compare(scalar.EQ, b.expr(c, n.Expr1), b.expr(c, n.Expr2), n)
+	k, ok := cmp.(*scalar.Compare)
+	if !ok {
+		b.fail(sqlstate.FeatureNotSupported, n.Expr1, "NULLIF of row values is not supported")
+	}
+	if k.Left.Type().Kind == types.KindVarChar {
+		k.Left = b.coerce(k.Left, types.Text, types.CastImplicit, n.Expr1) // the comparison is that of text
+	}
+	return &scalar.NullIf{Left: k.Left, Right: k.Right}
 }
 
 func (b *builder) exprs(c *exprContext, es tree.Exprs) []scalar.Expr {

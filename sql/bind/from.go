@@ -379,19 +379,6 @@ func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, or
 		raise(b.at(sqlstate.New(sqlstate.SyntaxError, "WITH ORDINALITY cannot be used with a column definition list").
 			WithHint("Put the column definition list inside ROWS FROM()."), as.Cols[0].Name))
 	}
-	notRecord := func(cols []column) {
-		switch {
-		case !defined:
-		case len(cols) == 1 && cols[0].t.Kind == types.KindTuple && cols[0].t.Names == nil && cols[0].t.Row == "":
-			b.fail(sqlstate.FeatureNotSupported, as.Cols[0].Name, "a column definition list is not supported for rows of this function")
-		case len(cols) == 1 && cols[0].t.Kind != types.KindTuple:
-			b.fail(sqlstate.SyntaxError, as.Cols[0].Name, "a column definition list is only allowed for functions returning \"record\"")
-		case len(cols) == 1 && cols[0].t.Row != "":
-			b.fail(sqlstate.SyntaxError, as.Cols[0].Name, "a column definition list is redundant for a function returning a named composite type")
-		default:
-			b.fail(sqlstate.SyntaxError, as.Cols[0].Name, "a column definition list is redundant for a function with OUT parameters")
-		}
-	}
 	for _, e := range n.Items {
 		f, ok := unparen(e).(*tree.FuncExpr)
 		if ok && f.WindowDef == nil {
@@ -423,7 +410,7 @@ func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, or
 					continue
 				}
 				fn, cols := b.setFunc(args, name, f)
-				notRecord(cols)
+				b.notRecord(as, cols)
 				if len(cols) == 1 && cols[0].name == name && alias != "" && len(n.Items) == 1 {
 					cols[0].name = alias
 				}
@@ -441,7 +428,7 @@ func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, or
 		if alias != "" && len(n.Items) == 1 {
 			name = alias
 		}
-		notRecord([]column{{t: x.Type()}})
+		b.notRecord(as, []column{{t: x.Type()}})
 		id := b.meta.Add(opt.ColumnMeta{Name: name, Type: x.Type()})
 		plain = append(plain, opt.ProjectItem{Col: id, Expr: x})
 		s.cols = append(s.cols, column{name: name, id: id, t: x.Type()})
@@ -470,6 +457,21 @@ func (b *builder) rowsFrom(n *tree.RowsFromExpr, sc *scope, lateral []*scope, or
 	r.single = len(s.cols) == 1
 	s.rels = []*relation{r}
 	return rel, part{scope: s, reads: fsc.level.outer}
+}
+
+// notRecord refuses a column definition list, if there is one, for a function whose columns are known.
+func (b *builder) notRecord(as *tree.AliasClause, cols []column) {
+	switch {
+	case len(as.Cols) == 0 || as.Cols[0].Type == nil:
+	case len(cols) == 1 && cols[0].t.Kind == types.KindTuple && cols[0].t.Names == nil && cols[0].t.Row == "":
+		b.fail(sqlstate.FeatureNotSupported, as.Cols[0].Name, "a column definition list is not supported for rows of this function")
+	case len(cols) == 1 && cols[0].t.Kind != types.KindTuple:
+		b.fail(sqlstate.SyntaxError, as.Cols[0].Name, "a column definition list is only allowed for functions returning \"record\"")
+	case len(cols) == 1 && cols[0].t.Row != "":
+		b.fail(sqlstate.SyntaxError, as.Cols[0].Name, "a column definition list is redundant for a function returning a named composite type")
+	default:
+		b.fail(sqlstate.SyntaxError, as.Cols[0].Name, "a column definition list is redundant for a function with OUT parameters")
+	}
 }
 
 // spread replaces columns that are rows with named fields by the fields, because a function's result in FROM stands for its columns.

@@ -103,36 +103,9 @@ func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 	if _, ok := windowFunction(name); ok && !b.Registry.IsFunction(name) {
 		b.fail(sqlstate.WrongObjectType, n, "window function %s requires an OVER clause", name)
 	}
-	if n.Type == tree.DistinctFuncType {
-		b.fail(sqlstate.WrongObjectType, n, "DISTINCT specified, but %s is not an aggregate function", name)
-	}
-	if n.Filter != nil {
-		b.fail(sqlstate.WrongObjectType, n, "FILTER specified, but %s is not an aggregate function", name)
-	}
-	if len(n.OrderBy) > 0 {
-		b.fail(sqlstate.WrongObjectType, n, "ORDER BY specified, but %s is not an aggregate function", name)
-	}
-	if len(n.Exprs) == 1 {
-		if _, star := n.Exprs[0].(tree.UnqualifiedStar); star {
-			b.fail(sqlstate.WrongObjectType, n, "%s(*) specified, but %s is not an aggregate function", name, name)
-		}
-	}
+	b.onlyAggregates(n, name)
 	if b.Registry.IsSet(name) || strings.HasSuffix(name, "_populate_recordset") {
-		cols := b.setColumns(c, n)
-		if len(cols) == 1 {
-			return cols[0].ref()
-		}
-		row := &scalar.RowCtor{T: &types.T{Kind: types.KindTuple}}
-		for i := range cols {
-			row.Elems = append(row.Elems, cols[i].ref())
-			row.T.Fields = append(row.T.Fields, cols[i].t)
-			row.T.Names = append(row.T.Names, cols[i].name)
-		}
-		if b.rowFields == nil {
-			b.rowFields = map[*scalar.RowCtor][]column{}
-		}
-		b.rowFields[row] = cols
-		return row
+		return b.setRow(c, n)
 	}
 	if len(n.Exprs) > maxArgs && name != "greatest" && name != "least" {
 		b.fail(sqlstate.TooManyArguments, n, "cannot pass more than %d arguments to a function", maxArgs)
@@ -170,6 +143,43 @@ func (b *builder) function(c *exprContext, n *tree.FuncExpr) scalar.Expr {
 		}
 	}
 	return b.call(name, args, n)
+}
+
+// onlyAggregates refuses clauses that a call of another function than an aggregate may not have.
+func (b *builder) onlyAggregates(n *tree.FuncExpr, name string) {
+	if n.Type == tree.DistinctFuncType {
+		b.fail(sqlstate.WrongObjectType, n, "DISTINCT specified, but %s is not an aggregate function", name)
+	}
+	if n.Filter != nil {
+		b.fail(sqlstate.WrongObjectType, n, "FILTER specified, but %s is not an aggregate function", name)
+	}
+	if len(n.OrderBy) > 0 {
+		b.fail(sqlstate.WrongObjectType, n, "ORDER BY specified, but %s is not an aggregate function", name)
+	}
+	if len(n.Exprs) == 1 {
+		if _, star := n.Exprs[0].(tree.UnqualifiedStar); star {
+			b.fail(sqlstate.WrongObjectType, n, "%s(*) specified, but %s is not an aggregate function", name, name)
+		}
+	}
+}
+
+// setRow binds a set-returning function in a select list: its column, or a row of its columns.
+func (b *builder) setRow(c *exprContext, n *tree.FuncExpr) scalar.Expr {
+	cols := b.setColumns(c, n)
+	if len(cols) == 1 {
+		return cols[0].ref()
+	}
+	row := &scalar.RowCtor{T: &types.T{Kind: types.KindTuple}}
+	for i := range cols {
+		row.Elems = append(row.Elems, cols[i].ref())
+		row.T.Fields = append(row.T.Fields, cols[i].t)
+		row.T.Names = append(row.T.Names, cols[i].name)
+	}
+	if b.rowFields == nil {
+		b.rowFields = map[*scalar.RowCtor][]column{}
+	}
+	b.rowFields[row] = cols
+	return row
 }
 
 // likeEscape binds LIKE ... ESCAPE: the registry's functions take the pattern with its escape character.

@@ -103,41 +103,8 @@ func (b *builder) insertSource(n *tree.Insert, t *catalog.Table, targets []int, 
 	if !n.DefaultValues() {
 		targets = b.insertWidth(targets, width, explicit, rows[0], n)
 	}
-	// The place of every column's value within a row of Values.
-	type slot struct {
-		ordinal int
-		value   int // index in the statement's row, or -1: the default
-	}
-	var slots []slot
-	for i := range t.Columns {
-		c := &t.Columns[i]
-		if c.State != catalog.Public && c.State != catalog.WriteOnly || c.Generated != "" {
-			continue
-		}
-		at := -1
-		for j, o := range targets {
-			if o == i {
-				at = j
-			}
-		}
-		if at < 0 && c.Default == "" {
-			continue
-		}
-		slots = append(slots, slot{i, at})
-	}
-	wants := -1 // the place of the region's values in the rows, if some of them are DEFAULT
-	if f != nil {
-		if at := slices.Index(targets, f.region); at >= 0 {
-			switch k := askDefault(rows, at); k {
-			case 0:
-				f.given = true
-			case len(rows):
-			default:
-				f.given, wants = true, at
-				f.flag = b.meta.Add(opt.ColumnMeta{Name: "infer", Type: types.Bool})
-			}
-		}
-	}
+	slots := insertSlots(t, targets)
+	wants := b.regionDefaults(f, targets, rows)
 	// A target that is generated may only be given DEFAULT.
 	vals := &opt.Values{Rows: make([][]scalar.Expr, len(rows))}
 	cells := make([]scalar.Expr, len(rows)*len(slots))
@@ -210,6 +177,52 @@ func (b *builder) insertSource(n *tree.Insert, t *catalog.Table, targets []int, 
 	ins.Input = vals
 	b.generated(t, ins, f)
 	return targets
+}
+
+// slot is the place of a column's value within a row of Values.
+type slot struct {
+	ordinal int
+	value   int // index in the statement's row, or -1: the default
+}
+
+// insertSlots are the places of all columns that an INSERT writes.
+func insertSlots(t *catalog.Table, targets []int) []slot {
+	var slots []slot
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if c.State != catalog.Public && c.State != catalog.WriteOnly || c.Generated != "" {
+			continue
+		}
+		at := -1
+		for j, o := range targets {
+			if o == i {
+				at = j
+			}
+		}
+		if at < 0 && c.Default == "" {
+			continue
+		}
+		slots = append(slots, slot{i, at})
+	}
+	return slots
+}
+
+// regionDefaults is the place of the region's values in the rows, if some of them are DEFAULT, or -1. f learns whether the region is given.
+func (b *builder) regionDefaults(f *inference, targets []int, rows []tree.Exprs) int {
+	wants := -1 // the place of the region's values in the rows, if some of them are DEFAULT
+	if f != nil {
+		if at := slices.Index(targets, f.region); at >= 0 {
+			switch k := askDefault(rows, at); k {
+			case 0:
+				f.given = true
+			case len(rows):
+			default:
+				f.given, wants = true, at
+				f.flag = b.meta.Add(opt.ColumnMeta{Name: "infer", Type: types.Bool})
+			}
+		}
+	}
+	return wants
 }
 
 // insertWidth matches the number of values with the number of target columns.

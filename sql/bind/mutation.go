@@ -385,6 +385,16 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 	x := change{t: t, old: u.Old, next: u.New, checks: u.Checks, set: asked, all: all, where: where, others: reads}
 	u.Commutes, u.Physical = x.commuting()
 	// RETURNING sees the new row and the columns of FROM.
+	rs := returningScope(sc, r, row)
+	out := b.returning(n.Returning, rs, sc)
+	u.Returning = out.items
+	passReturned(u.Returning, sc, tops)
+	u.Input = tops[len(tops)-1]
+	return output{rel: wrapWith(withs, u), cols: out.cols}
+}
+
+// returningScope has the new row in the place of the changed relation r, and the columns of FROM.
+func returningScope(sc *scope, r *relation, row *scope) *scope {
 	rs := &scope{parent: sc.parent, level: sc.level, ctes: sc.ctes}
 	rs.add(row)
 	for i := range sc.cols {
@@ -397,9 +407,12 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 			rs.rels = append(rs.rels, x)
 		}
 	}
-	out := b.returning(n.Returning, rs, sc)
-	u.Returning = out.items
-	for _, it := range u.Returning {
+	return rs
+}
+
+// passReturned lets the projections below an UPDATE pass the columns of FROM that RETURNING reads.
+func passReturned(returning []opt.ProjectItem, sc *scope, tops []*opt.Project) {
+	for _, it := range returning {
 		scalar.Columns(it.Expr, func(id opt.ColumnID) {
 			for i := range sc.cols {
 				if sc.cols[i].id == id {
@@ -410,8 +423,6 @@ func (b *builder) update(n *tree.Update, sc *scope) output {
 			}
 		})
 	}
-	u.Input = tops[len(tops)-1]
-	return output{rel: wrapWith(withs, u), cols: out.cols}
 }
 
 // joinFrom adds the FROM or USING items to the changed table.

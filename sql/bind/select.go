@@ -128,23 +128,11 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 	if n.From.AsOf.Expr != nil {
 		b.setAsOf(n.From.AsOf.Expr)
 	}
-	list := &lockList{}
-	outer, locked := b.lockables, b.locked
-	b.lockables, b.locked = list, locked || len(stmt.Locking) > 0
-	rel := b.from(n.From.Tables, sc)
-	b.lockables, b.locked = outer, locked
+	rel, list, locked := b.selectFrom(n, stmt, sc)
 	if rel == nil {
 		rel = oneRow()
 	}
-	for _, w := range n.Window {
-		if lv.defs == nil {
-			lv.defs = map[string]*tree.WindowDef{}
-		}
-		if lv.defs[string(w.Name)] != nil {
-			b.fail(sqlstate.WindowingError, w.Name, "window \"%s\" is already defined", w.Name)
-		}
-		lv.defs[string(w.Name)] = w
-	}
+	b.defineWindows(n.Window, lv)
 	// Bind everything over the FROM clause first; aggregates, windows and set-returning calls gather in the level.
 	c := &exprContext{scope: sc, clause: "SELECT", aggs: true, window: true, sets: true}
 	items := make([]item, 0, len(n.Exprs))
@@ -175,18 +163,7 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 		items, i = b.orderItem(c, e, items, visible, "DISTINCT ON", false)
 		distinctOn = append(distinctOn, i)
 	}
-	var orders []order
-	for _, o := range stmt.OrderBy {
-		b.byColumn(o)
-		var i int
-		before := len(items)
-		items, i = b.orderItem(c, o.Expr, items, visible, "ORDER BY", distinct)
-		if distinct && i >= visible {
-			b.fail(sqlstate.InvalidColumnReference, o.Expr, "for SELECT DISTINCT, ORDER BY expressions must appear in select list")
-		}
-		_ = before
-		orders = append(orders, order{i, o})
-	}
+	items, orders := b.orderKeys(c, stmt.OrderBy, items, visible, distinct)
 	if !keep {
 		for i := range items {
 			items[i].expr = b.known(items[i].expr, items[i].node)
@@ -239,6 +216,45 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 	for _, o := range orders {
 		by = append(by, opt.OrderColumn{Col: items[o.item].id, Desc: o.o.Direction == tree.Descending, NullsFirst: nullsFirst(o.o)})
 	}
+	b.distinctRows(&out, n, items, by, distinct, distinctOn, early)
+	b.sort(&out, by)
+	if len(stmt.Locking) > 0 || locked && (len(by) > 0 || stmt.Limit != nil) {
+		out.rel = &opt.Lock{Input: out.rel, Inner: locked}
+	}
+	b.limit(&out, stmt.Limit, sc)
+	return out
+}
+
+// defineWindows gives a level the windows of a WINDOW clause.
+func (b *builder) defineWindows(windows tree.Window, lv *level) {
+	for _, w := range windows {
+		if lv.defs == nil {
+			lv.defs = map[string]*tree.WindowDef{}
+		}
+		if lv.defs[string(w.Name)] != nil {
+			b.fail(sqlstate.WindowingError, w.Name, "window \"%s\" is already defined", w.Name)
+		}
+		lv.defs[string(w.Name)] = w
+	}
+}
+
+// orderKeys binds ORDER BY. Keys that are not in the select list become further items.
+func (b *builder) orderKeys(c *exprContext, by tree.OrderBy, items []item, visible int, distinct bool) ([]item, []order) {
+	var orders []order
+	for _, o := range by {
+		b.byColumn(o)
+		var i int
+		items, i = b.orderItem(c, o.Expr, items, visible, "ORDER BY", distinct)
+		if distinct && i >= visible {
+			b.fail(sqlstate.InvalidColumnReference, o.Expr, "for SELECT DISTINCT, ORDER BY expressions must appear in select list")
+		}
+		orders = append(orders, order{i, o})
+	}
+	return items, orders
+}
+
+// distinctRows removes the rows that DISTINCT leaves out, and those of DISTINCT ON unless that is done (early).
+func (b *builder) distinctRows(out *output, n *tree.SelectClause, items []item, by []opt.OrderColumn, distinct bool, distinctOn []int, early bool) {
 	switch {
 	case distinct:
 		d := &opt.Distinct{Input: out.rel}
@@ -255,12 +271,17 @@ func (b *builder) selectClause(n *tree.SelectClause, stmt *tree.Select, sc *scop
 		b.matchOrder(d, n)
 		out.rel = d
 	}
-	b.sort(&out, by)
-	if len(stmt.Locking) > 0 || locked && (len(by) > 0 || stmt.Limit != nil) {
-		out.rel = &opt.Lock{Input: out.rel, Inner: locked}
-	}
-	b.limit(&out, stmt.Limit, sc)
-	return out
+}
+
+// selectFrom binds FROM, with the tables that may be locked. locked: a query around this one locks.
+func (b *builder) selectFrom(n *tree.SelectClause, stmt *tree.Select, sc *scope) (rel opt.Rel, list *lockList, locked bool) {
+	list = &lockList{}
+	outer := b.lockables
+	locked = b.locked
+	b.lockables, b.locked = list, locked || len(stmt.Locking) > 0
+	rel = b.from(n.From.Tables, sc)
+	b.lockables, b.locked = outer, locked
+	return rel, list, locked
 }
 
 // matchOrder checks that ORDER BY begins with the expressions of DISTINCT ON. The error is at the expression that comes behind another key, or not at all.

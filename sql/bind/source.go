@@ -112,37 +112,11 @@ func (p *placer) start(node any) int {
 		}
 		return i
 	case *tree.FuncExpr:
-		if i, _ := p.Extent(n.Func); i >= 0 {
-			return i
-		}
-		if len(n.Exprs) > 0 {
-			if i, _ := p.Extent(&n.Exprs); i >= 0 {
-				return p.callOf(i)
-			}
-		}
-		return -1
+		return p.startCall(n)
 	case *tree.UnaryExpr:
-		if i := p.start(n.Expr); i > 0 {
-			for ; i > 0 && p.Text(i-1) == "("; i-- {
-			}
-			if i > 0 {
-				return i - 1
-			}
-		}
-		return -1
+		return p.startUnary(n)
 	case *tree.CastExpr:
-		i := p.start(n.Expr)
-		switch n.SyntaxMode {
-		case tree.CastExplicit:
-			if open := p.Opening(i); open > 0 && p.Text(open-1) == "cast" {
-				return open - 1
-			}
-		case tree.CastPrepend:
-			if t, _ := p.Extent(&n.Type); t >= 0 && t < i {
-				return t
-			}
-		}
-		return i
+		return p.startCast(n)
 	case *tree.ParenExpr:
 		return p.start(n.Expr)
 	case *tree.NotExpr:
@@ -168,59 +142,23 @@ func (p *placer) start(node any) int {
 	case *tree.ColumnAccessExpr:
 		return p.start(n.Expr)
 	case *tree.CaseExpr:
-		first, _ := p.Extent(n)
-		for depth, i := 0, first-1; i >= 0; i-- {
-			switch p.Text(i) {
-			case "end":
-				depth++
-			case "case":
-				if depth == 0 {
-					return i
-				}
-				depth--
-			}
-		}
-		return -1
+		return p.startCaseExpr(n)
 	case *tree.CoalesceExpr, *tree.NullIfExpr, *tree.IfExpr:
 		if i, _ := p.Extent(n); i >= 0 {
 			return p.callOf(i)
 		}
 		return -1
 	case *tree.Array:
-		if i, _ := p.Extent(n); i >= 0 {
-			for open := p.Opening(i); open > 0; open = p.Opening(open) {
-				if p.Text(open-1) == "array" {
-					return open - 1
-				}
-			}
-		}
-		return -1
+		return p.startArray(n)
 	case *tree.ArrayFlatten:
 		if i := p.start(n.Subquery); i > 0 && p.Text(i-1) == "array" {
 			return i - 1
 		}
 		return -1
 	case *tree.Tuple:
-		if i, _ := p.Extent(n); i >= 0 {
-			if open := p.Opening(i); open > 0 && n.Row && p.Text(open-1) == "row" {
-				return open - 1
-			} else if open >= 0 {
-				return open
-			}
-		}
-		return -1
+		return p.startTuple(n)
 	case *tree.Subquery:
-		i, _ := p.Extent(n)
-		for i = p.Opening(i); i >= 0; i = p.Opening(i) {
-			if next := p.Text(i + 1); next != "select" && next != "values" && next != "with" && next != "table" {
-				continue
-			}
-			if n.Exists && i > 0 {
-				i--
-			}
-			return i
-		}
-		return -1
+		return p.startSubquery(n)
 	case *tree.Select:
 		i, _ := p.Extent(n)
 		return i
@@ -232,6 +170,103 @@ func (p *placer) start(node any) int {
 	}
 	i, _ := p.Extent(node)
 	return i
+}
+
+// startCall is the token at which a node begins that is a call: at its name.
+func (p *placer) startCall(n *tree.FuncExpr) int {
+	if i, _ := p.Extent(n.Func); i >= 0 {
+		return i
+	}
+	if len(n.Exprs) > 0 {
+		if i, _ := p.Extent(&n.Exprs); i >= 0 {
+			return p.callOf(i)
+		}
+	}
+	return -1
+}
+
+// startUnary is the token at which a node begins that is a unary operator.
+func (p *placer) startUnary(n *tree.UnaryExpr) int {
+	if i := p.start(n.Expr); i > 0 {
+		for ; i > 0 && p.Text(i-1) == "("; i-- {
+		}
+		if i > 0 {
+			return i - 1
+		}
+	}
+	return -1
+}
+
+// startCast is the token at which a node begins that is a cast, by whichever of its three forms.
+func (p *placer) startCast(n *tree.CastExpr) int {
+	i := p.start(n.Expr)
+	switch n.SyntaxMode {
+	case tree.CastExplicit:
+		if open := p.Opening(i); open > 0 && p.Text(open-1) == "cast" {
+			return open - 1
+		}
+	case tree.CastPrepend:
+		if t, _ := p.Extent(&n.Type); t >= 0 && t < i {
+			return t
+		}
+	}
+	return i
+}
+
+// startCaseExpr is the token at which a node begins that is CASE: at the word that belongs to its first part.
+func (p *placer) startCaseExpr(n *tree.CaseExpr) int {
+	first, _ := p.Extent(n)
+	for depth, i := 0, first-1; i >= 0; i-- {
+		switch p.Text(i) {
+		case "end":
+			depth++
+		case "case":
+			if depth == 0 {
+				return i
+			}
+			depth--
+		}
+	}
+	return -1
+}
+
+// startArray is the token at which a node begins that is ARRAY[...].
+func (p *placer) startArray(n *tree.Array) int {
+	if i, _ := p.Extent(n); i >= 0 {
+		for open := p.Opening(i); open > 0; open = p.Opening(open) {
+			if p.Text(open-1) == "array" {
+				return open - 1
+			}
+		}
+	}
+	return -1
+}
+
+// startTuple is the token at which a node begins that is a row: at the word ROW, or at the parenthesis.
+func (p *placer) startTuple(n *tree.Tuple) int {
+	if i, _ := p.Extent(n); i >= 0 {
+		if open := p.Opening(i); open > 0 && n.Row && p.Text(open-1) == "row" {
+			return open - 1
+		} else if open >= 0 {
+			return open
+		}
+	}
+	return -1
+}
+
+// startSubquery is the token at which a node begins that is a subquery: at its parenthesis, or at EXISTS.
+func (p *placer) startSubquery(n *tree.Subquery) int {
+	i, _ := p.Extent(n)
+	for i = p.Opening(i); i >= 0; i = p.Opening(i) {
+		if next := p.Text(i + 1); next != "select" && next != "values" && next != "with" && next != "table" {
+			continue
+		}
+		if n.Exists && i > 0 {
+			i--
+		}
+		return i
+	}
+	return -1
 }
 
 // callOf is the name in front of the parenthesis around token i, or in front of a parenthesis around that.

@@ -195,6 +195,7 @@ func domainTypes(name string) (*types.T, bool) {
 	return nil, false
 }
 
+// grammarType is the type that the grammar library calls t.
 func (b *builder) grammarType(t *gtypes.T) *types.T {
 	switch t.Family() {
 	case gtypes.BoolFamily:
@@ -232,43 +233,9 @@ func (b *builder) grammarType(t *gtypes.T) *types.T {
 	case gtypes.TimestampTZFamily:
 		return timeType(types.TimestampTZ, t)
 	case gtypes.IntervalFamily:
-		m, err := t.IntervalTypeMetadata()
-		if err != nil {
-			return types.IntervalType
-		}
-		precision := int32(-1)
-		if m.PrecisionIsSet {
-			precision = m.Precision
-		}
-		fields := intervalField(m.DurationField.DurationType)
-		if from := intervalField(m.DurationField.FromDurationType); from != "" && from != fields {
-			fields = from + " to " + fields
-		}
-		if it := types.IntervalOf(fields, precision); it != nil {
-			return it
-		}
-		return types.IntervalType
+		return intervalType(t)
 	case gtypes.StringFamily, gtypes.CollatedStringFamily:
-		switch uint32(t.Oid()) {
-		case types.VarChar.OID():
-			if t.Width() > 0 {
-				return &types.T{Kind: types.KindVarChar, Width: t.Width()}
-			}
-			return types.VarChar
-		case types.BPChar.OID():
-			if t.Width() > 0 {
-				return &types.T{Kind: types.KindBPChar, Width: t.Width()}
-			}
-			return types.BPChar
-		case types.Char.OID():
-			return types.Char
-		case types.Name.OID():
-			return types.Name
-		}
-		if t.Width() > 0 {
-			return &types.T{Kind: types.KindVarChar, Width: t.Width()}
-		}
-		return types.Text
+		return stringType(t)
 	case gtypes.BytesFamily:
 		return types.Bytes
 	case gtypes.INetFamily:
@@ -303,6 +270,50 @@ func (b *builder) grammarType(t *gtypes.T) *types.T {
 	b.lackType(strings.ToLower(t.PGName()), nil)
 	b.fail(sqlstate.FeatureNotSupported, nil, "type %s is not supported", t.SQLStandardName())
 	return nil
+}
+
+// stringType is a type of strings.
+func stringType(t *gtypes.T) *types.T {
+	switch uint32(t.Oid()) {
+	case types.VarChar.OID():
+		if t.Width() > 0 {
+			return &types.T{Kind: types.KindVarChar, Width: t.Width()}
+		}
+		return types.VarChar
+	case types.BPChar.OID():
+		if t.Width() > 0 {
+			return &types.T{Kind: types.KindBPChar, Width: t.Width()}
+		}
+		return types.BPChar
+	case types.Char.OID():
+		return types.Char
+	case types.Name.OID():
+		return types.Name
+	}
+	if t.Width() > 0 {
+		return &types.T{Kind: types.KindVarChar, Width: t.Width()}
+	}
+	return types.Text
+}
+
+// intervalType is interval, with its fields and its precision.
+func intervalType(t *gtypes.T) *types.T {
+	m, err := t.IntervalTypeMetadata()
+	if err != nil {
+		return types.IntervalType
+	}
+	precision := int32(-1)
+	if m.PrecisionIsSet {
+		precision = m.Precision
+	}
+	fields := intervalField(m.DurationField.DurationType)
+	if from := intervalField(m.DurationField.FromDurationType); from != "" && from != fields {
+		fields = from + " to " + fields
+	}
+	if it := types.IntervalOf(fields, precision); it != nil {
+		return it
+	}
+	return types.IntervalType
 }
 
 func timeType(bare *types.T, t *gtypes.T) *types.T {

@@ -585,7 +585,6 @@ func (x *predictor) node(n Node) (sum trip) {
 		}
 		sum = sum.plus(t)
 	}
-	r := x.region
 	switch n := n.(type) {
 	case *IndexScan:
 		d := x.plain(n.Table, x.current(n.Table, n.Index, n.Spans, n.Single), n.Locking.Strength != kv.NoLock && n != x.unlocked)
@@ -625,37 +624,9 @@ func (x *predictor) node(n Node) (sum trip) {
 		}
 		sum = sum.plus(t)
 	case *LockNode:
-		var all trip // the rows of all tables are locked at the same time, unless some are skipped
-		for i := range n.Tables {
-			t := &n.Tables[i]
-			var spans []IndexSpan
-			if s := scanBelow(n.Input); s != nil && s.Table == t.Table {
-				spans = spansOf(t.Table, s.Index, t.Table.Primary(), s.Spans)
-			}
-			d := x.plain(t.Table, x.current(t.Table, t.Table.Primary(), spans, true), true)
-			x.holds(t.Locking, d)
-			one := x.asks(t.Table, d, lookupTrip(d, n.Input.Estimate().Rows))
-			x.reads(d, false)
-			if t.Locking.Wait == kv.SkipLocked {
-				all = all.plus(one)
-			} else {
-				all = all.farther(one)
-			}
-		}
-		sum = sum.plus(all)
+		sum = sum.plus(x.lock(n))
 	case *LookupJoin:
-		d := x.plain(n.Table, x.current(n.Table, n.Index, n.Spans, n.Single), n.Locking.Strength != kv.NoLock || n.Locking.Check && r.Locks)
-		x.holds(n.Locking, d)
-		t := x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows*float64(max(len(n.Spans), 1))))
-		x.reads(d, false)
-		if n.Single {
-			x.confirms(n.Table, n.Index, n.Spans, false)
-		}
-		sum = sum.plus(t)
-		if n.Remote != nil { // for the rows without a match, after the others
-			d := r.distanceOf(n.Table, n.Index, n.Remote)
-			sum = sum.plus(x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows*float64(len(n.Remote)))).perhaps())
-		}
+		sum = x.lookup(n, sum)
 	case *InsertNode:
 		sum = sum.plus(x.insert(n))
 	case *UpdateNode:
@@ -669,6 +640,45 @@ func (x *predictor) node(n Node) (sum trip) {
 		sum = sum.plus(x.checks(n, n.Stmt.Table, nil, refers, nil)).plus(x.updates(n, moved)).plus(x.children(n))
 	case *DeleteNode:
 		sum = sum.plus(x.changes(n.Stmt.Table, n.Input)).plus(x.children(n))
+	}
+	return sum
+}
+
+// lock adds up the requests that lock rows: those of all tables are locked at the same time, unless some are skipped.
+func (x *predictor) lock(n *LockNode) (all trip) {
+	for i := range n.Tables {
+		t := &n.Tables[i]
+		var spans []IndexSpan
+		if s := scanBelow(n.Input); s != nil && s.Table == t.Table {
+			spans = spansOf(t.Table, s.Index, t.Table.Primary(), s.Spans)
+		}
+		d := x.plain(t.Table, x.current(t.Table, t.Table.Primary(), spans, true), true)
+		x.holds(t.Locking, d)
+		one := x.asks(t.Table, d, lookupTrip(d, n.Input.Estimate().Rows))
+		x.reads(d, false)
+		if t.Locking.Wait == kv.SkipLocked {
+			all = all.plus(one)
+		} else {
+			all = all.farther(one)
+		}
+	}
+	return all
+}
+
+// lookup adds the requests of a lookup join to those below it.
+func (x *predictor) lookup(n *LookupJoin, sum trip) trip {
+	r := x.region
+	d := x.plain(n.Table, x.current(n.Table, n.Index, n.Spans, n.Single), n.Locking.Strength != kv.NoLock || n.Locking.Check && r.Locks)
+	x.holds(n.Locking, d)
+	t := x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows*float64(max(len(n.Spans), 1))))
+	x.reads(d, false)
+	if n.Single {
+		x.confirms(n.Table, n.Index, n.Spans, false)
+	}
+	sum = sum.plus(t)
+	if n.Remote != nil { // for the rows without a match, after the others
+		d := r.distanceOf(n.Table, n.Index, n.Remote)
+		sum = sum.plus(x.asks(n.Table, d, lookupTrip(d, n.Input.Estimate().Rows*float64(len(n.Remote)))).perhaps())
 	}
 	return sum
 }

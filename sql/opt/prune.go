@@ -15,6 +15,7 @@ func (o *optimizer) prune(g *group, needed colSet) {
 	}
 }
 
+// pruneExpr drops the columns that nothing above an operator reads, below it.
 func (o *optimizer) pruneExpr(g *group, e Rel) {
 	needed := g.needed
 	switch r := e.(type) {
@@ -56,33 +57,7 @@ func (o *optimizer) pruneExpr(g *group, e Rel) {
 		}
 		o.prune(child(r.Input), below)
 	case *orderedWindow:
-		for _, it := range r.Items {
-			if !o.wanted(g, it.Col) {
-				continue
-			}
-			needed.addExprs(it.Args)
-			if it.Agg != nil {
-				needed.addExpr(it.Agg)
-			}
-			for _, c := range it.PartitionBy {
-				needed.add(c)
-			}
-			for _, c := range it.OrderBy {
-				needed.add(c.Col)
-			}
-			if f := it.Frame; f != nil {
-				if f.StartOffset != nil {
-					needed.addExpr(f.StartOffset)
-				}
-				if f.EndOffset != nil {
-					needed.addExpr(f.EndOffset)
-				}
-			}
-		}
-		for _, c := range r.order {
-			needed.add(c.Col)
-		}
-		o.prune(child(r.Input), needed)
+		o.pruneWindow(g, r, needed)
 	case *Distinct:
 		for _, c := range r.On {
 			needed.add(c)
@@ -124,6 +99,37 @@ func (o *optimizer) pruneExpr(g *group, e Rel) {
 	case *mutation:
 		o.pruneMutation(r)
 	}
+}
+
+// pruneWindow keeps what the window functions that are wanted read.
+func (o *optimizer) pruneWindow(g *group, r *orderedWindow, needed colSet) {
+	for _, it := range r.Items {
+		if !o.wanted(g, it.Col) {
+			continue
+		}
+		needed.addExprs(it.Args)
+		if it.Agg != nil {
+			needed.addExpr(it.Agg)
+		}
+		for _, c := range it.PartitionBy {
+			needed.add(c)
+		}
+		for _, c := range it.OrderBy {
+			needed.add(c.Col)
+		}
+		if f := it.Frame; f != nil {
+			if f.StartOffset != nil {
+				needed.addExpr(f.StartOffset)
+			}
+			if f.EndOffset != nil {
+				needed.addExpr(f.EndOffset)
+			}
+		}
+	}
+	for _, c := range r.order {
+		needed.add(c.Col)
+	}
+	o.prune(child(r.Input), needed)
 }
 
 // wanted reports whether an operator above reads a column of a group.

@@ -211,47 +211,7 @@ func (o *optimizer) selectivityOf(e scalar.Expr, in *group) float64 {
 		}
 		return 0
 	case *scalar.Compare:
-		l, lok := e.Left.(*scalar.Column)
-		r, rok := e.Right.(*scalar.Column)
-		lok = lok && in.cols.has(l.ID)
-		rok = rok && in.cols.has(r.ID)
-		switch e.Op {
-		case scalar.EQ, scalar.IsNotDistinct:
-			switch {
-			case lok && rok:
-				return 1 / max(o.distinct(l.ID, in.rows), o.distinct(r.ID, in.rows))
-			case lok:
-				if s, ok := o.equalShare(l.ID, e.Right); ok {
-					return s
-				}
-				return 1 / o.distinct(l.ID, in.rows)
-			case rok:
-				if s, ok := o.equalShare(r.ID, e.Left); ok {
-					return s
-				}
-				return 1 / o.distinct(r.ID, in.rows)
-			}
-			return 0.1
-		case scalar.NE, scalar.IsDistinct:
-			c, value := l, e.Right
-			if !lok {
-				c, value = r, e.Left
-			}
-			if lok != rok {
-				if s, ok := o.equalShare(c.ID, value); ok {
-					nulls := 0.0
-					if e.Op == scalar.NE {
-						nulls = o.nullShare(c.ID, in)
-					}
-					return max(1-s-nulls, 0)
-				}
-			}
-			return 0.9
-		}
-		if r, ok := o.rangeOf(e, in); ok {
-			return o.rangeShare(&r)
-		}
-		return rangeSelectivity
+		return o.compareSelectivity(e, in)
 	case *scalar.In:
 		s := 0.1
 		if c, ok := e.Arg.(*scalar.Column); ok && in.cols.has(c.ID) {
@@ -309,6 +269,51 @@ func (o *optimizer) selectivityOf(e scalar.Expr, in *group) float64 {
 		return 0.5
 	}
 	return defaultSelectivity
+}
+
+// compareSelectivity is the share of rows that a comparison lets through.
+func (o *optimizer) compareSelectivity(e *scalar.Compare, in *group) float64 {
+	l, lok := e.Left.(*scalar.Column)
+	r, rok := e.Right.(*scalar.Column)
+	lok = lok && in.cols.has(l.ID)
+	rok = rok && in.cols.has(r.ID)
+	switch e.Op {
+	case scalar.EQ, scalar.IsNotDistinct:
+		switch {
+		case lok && rok:
+			return 1 / max(o.distinct(l.ID, in.rows), o.distinct(r.ID, in.rows))
+		case lok:
+			if s, ok := o.equalShare(l.ID, e.Right); ok {
+				return s
+			}
+			return 1 / o.distinct(l.ID, in.rows)
+		case rok:
+			if s, ok := o.equalShare(r.ID, e.Left); ok {
+				return s
+			}
+			return 1 / o.distinct(r.ID, in.rows)
+		}
+		return 0.1
+	case scalar.NE, scalar.IsDistinct:
+		c, value := l, e.Right
+		if !lok {
+			c, value = r, e.Left
+		}
+		if lok != rok {
+			if s, ok := o.equalShare(c.ID, value); ok {
+				nulls := 0.0
+				if e.Op == scalar.NE {
+					nulls = o.nullShare(c.ID, in)
+				}
+				return max(1-s-nulls, 0)
+			}
+		}
+		return 0.9
+	}
+	if r, ok := o.rangeOf(e, in); ok {
+		return o.rangeShare(&r)
+	}
+	return rangeSelectivity
 }
 
 func (o *optimizer) nullShare(c ColumnID, in *group) float64 {

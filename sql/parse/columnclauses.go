@@ -97,33 +97,7 @@ func (c *clauses) column(i, end int) error {
 			return nil
 		}
 	}
-	name := identText(c.toks[i], c.src)
-	fail := func(t int, what string) error {
-		e := sqlstate.New(sqlstate.SyntaxError, "%s for column \"%s\" of table \"%s\"", what, name, c.table)
-		if t >= 0 {
-			e.At(CharPos(c.src, int(c.toks[t].Pos)))
-		}
-		return e
-	}
-	var nullable, null, byDefault, identity, generated bool
-	both := func(t int) error {
-		switch {
-		case byDefault && identity:
-			return fail(t, "both default and identity specified")
-		case byDefault && generated:
-			return fail(t, "both default and generation expression specified")
-		case identity && generated:
-			return fail(t, "both identity and generation expression specified")
-		}
-		return nil
-	}
-	setNull := func(t int, isNull bool) error {
-		if nullable && null != isNull {
-			return fail(t, "conflicting NULL/NOT NULL declarations")
-		}
-		nullable, null = true, isNull
-		return nil
-	}
+	s := &seen{clauses: c, name: identText(c.toks[i], c.src)}
 	serial := false
 	switch Fold(c.toks[i+1].Text(c.src)) {
 	case "serial", "serial2", "serial4", "serial8", "smallserial", "bigserial":
@@ -141,19 +115,19 @@ func (c *clauses) column(i, end int) error {
 			t = c.end(t + 1)
 			continue
 		case word(t, "null") && !word(t-1, "set"):
-			if err := setNull(at, true); err != nil {
+			if err := s.setNull(at, true); err != nil {
 				return err
 			}
 		case word(t, "not") && word(t+1, "null"):
 			t++
-			if err := setNull(at, false); err != nil {
+			if err := s.setNull(at, false); err != nil {
 				return err
 			}
 		case word(t, "default") && !word(t-1, "set"):
-			if byDefault {
-				return fail(at, "multiple default values specified")
+			if s.byDefault {
+				return s.fail(at, "multiple default values specified")
 			}
-			byDefault = true
+			s.byDefault = true
 			t++ // the first token of the expression may be NULL
 			if t < end && isPunct(c.toks[t], c.src, "(") {
 				t--
@@ -172,37 +146,75 @@ func (c *clauses) column(i, end int) error {
 				continue
 			}
 			if t = as + 1; word(t, "identity") {
-				if identity {
-					return fail(at, "multiple identity specifications")
+				if s.identity {
+					return s.fail(at, "multiple identity specifications")
 				}
-				identity = true
-				if nullable && null {
-					return fail(at, "conflicting NULL/NOT NULL declarations")
+				s.identity = true
+				if s.nullable && s.null {
+					return s.fail(at, "conflicting NULL/NOT NULL declarations")
 				}
-				nullable, null = true, false
+				s.nullable, s.null = true, false
 			} else {
-				if generated {
-					return fail(at, "multiple generation clauses specified")
+				if s.generated {
+					return s.fail(at, "multiple generation clauses specified")
 				}
-				generated = true
+				s.generated = true
 				t = c.end(t + 1)
 			}
 		default:
 			continue
 		}
-		if err := both(at); err != nil {
+		if err := s.both(at); err != nil {
 			return err
 		}
 	}
 	if serial {
-		if byDefault {
-			return fail(-1, "multiple default values specified")
+		if s.byDefault {
+			return s.fail(-1, "multiple default values specified")
 		}
-		byDefault = true
-		if err := both(-1); err != nil {
+		s.byDefault = true
+		if err := s.both(-1); err != nil {
 			return err
 		}
-		return setNull(-1, false)
+		return s.setNull(-1, false)
 	}
+	return nil
+}
+
+// seen is what a column's clauses have said so far.
+type seen struct {
+	*clauses
+	name                                           string
+	nullable, null, byDefault, identity, generated bool
+}
+
+// fail is an error at token t; -1: without a position.
+func (c *seen) fail(t int, what string) error {
+	e := sqlstate.New(sqlstate.SyntaxError, "%s for column \"%s\" of table \"%s\"", what, c.name, c.table)
+	if t >= 0 {
+		e.At(CharPos(c.src, int(c.toks[t].Pos)))
+	}
+	return e
+}
+
+// both refuses a column that has two kinds of values.
+func (c *seen) both(t int) error {
+	switch {
+	case c.byDefault && c.identity:
+		return c.fail(t, "both default and identity specified")
+	case c.byDefault && c.generated:
+		return c.fail(t, "both default and generation expression specified")
+	case c.identity && c.generated:
+		return c.fail(t, "both identity and generation expression specified")
+	}
+	return nil
+}
+
+// setNull notes NULL or NOT NULL.
+func (c *seen) setNull(t int, isNull bool) error {
+	if c.nullable && c.null != isNull {
+		return c.fail(t, "conflicting NULL/NOT NULL declarations")
+	}
+	c.nullable, c.null = true, isNull
 	return nil
 }

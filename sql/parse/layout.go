@@ -91,53 +91,12 @@ func ambiguous() []string {
 
 // query writes the query; ok is false if it has other parts.
 func (l *layout) query() (string, bool) {
-	at := map[string]int{} // where clauses begin, and the word after them
-	var order []int
-	depth := 0
-	for i, t := range l.toks {
-		switch {
-		case l.punct(i, "("), l.punct(i, "["):
-			depth++
-		case l.punct(i, ")"), l.punct(i, "]"):
-			depth--
-		case t.Kind == Word:
-			w := Fold(t.Text(l.src))
-			if !l.punct(i-1, ".") && slices.Contains(other(), w) || w == "select" && i > 0 {
-				return "", false
-			}
-			if depth > 0 || l.punct(i-1, ".") || w == "from" && l.is(i-1, "distinct") {
-				continue
-			}
-			for _, c := range clauseWords() {
-				if words := strings.Fields(c); l.is(i, words...) {
-					if _, twice := at[c]; twice {
-						return "", false
-					}
-					at[c] = i
-					order = append(order, i)
-				}
-			}
-		}
-	}
-	if first, ok := at["select"]; !ok || first != 0 || !slices.IsSorted(order) {
+	parts, ok := l.parts()
+	if !ok {
 		return "", false
 	}
-	// clause is the tokens of a clause, without its words.
-	clause := func(c string) (from, to int, ok bool) {
-		from, ok = at[c]
-		if !ok {
-			return 0, 0, false
-		}
-		to = len(l.toks)
-		for _, o := range order {
-			if o > from {
-				to = min(to, o)
-			}
-		}
-		return from + len(strings.Fields(c)), to, true
-	}
 	sources := ""
-	from, to, ok := clause("from")
+	from, to, ok := parts.clause("from")
 	if ok {
 		if sources, ok = l.sources(from, to); !ok {
 			return "", false
@@ -152,7 +111,7 @@ func (l *layout) query() (string, bool) {
 	}
 	var b strings.Builder
 	b.WriteString("SELECT ")
-	from, to, _ = clause("select")
+	from, to, _ = parts.clause("select")
 	if l.is(from, "distinct") {
 		b.WriteString("DISTINCT ")
 		if from++; l.is(from, "on") && l.punct(from+1, "(") {
@@ -193,55 +152,126 @@ func (l *layout) query() (string, bool) {
 		b.WriteString("\n   FROM " + sources)
 	}
 	condition := func(word, clauseName string) {
-		if from, to, ok := clause(clauseName); ok {
+		if from, to, ok := parts.clause(clauseName); ok {
 			b.WriteString(word + l.expr(from, to, false))
 		}
 	}
 	condition("\n  WHERE ", "where")
-	if from, to, ok := clause("group by"); ok {
-		var all []string
-		for _, e := range l.split(from, to) {
-			if l.punct(e[0], "(") && l.closing(e[0]) == e[1]-1 && e[1]-e[0] == 2 { // ()
-				return "", false
-			}
-			e = l.numbered(e, items)
-			if e[1]-e[0] == 1 && l.name(e[0]) && len(l.having(l.ident(e[0]))) == 0 {
-				e = named(outputs, l.ident(e[0]), e)
-			}
-			all = append(all, l.sorted(e[0], e[1]))
+	if from, to, ok := parts.clause("group by"); ok {
+		all, ok := l.groupKeys(from, to, items, outputs)
+		if !ok {
+			return "", false
 		}
 		b.WriteString("\n  GROUP BY " + strings.Join(all, ", "))
 	}
 	condition("\n HAVING ", "having")
-	if from, to, ok := clause("order by"); ok {
-		var all []string
-		for _, e := range l.split(from, to) {
-			end, nulls, desc := e[1], "", false
-			if l.is(end-2, "nulls") {
-				nulls, end = " NULLS "+strings.ToUpper(l.text(end-1, end)), end-2
-			}
-			if l.is(end-1, "asc") || l.is(end-1, "desc") {
-				desc = l.is(end-1, "desc")
-				end--
-			}
-			tail := ""
-			if desc {
-				tail = " DESC"
-			}
-			if desc && nulls == " NULLS LAST" || !desc && nulls == " NULLS FIRST" {
-				tail += nulls
-			}
-			e = l.numbered([2]int{e[0], end}, items)
-			if e[1]-e[0] == 1 && l.name(e[0]) {
-				e = named(outputs, l.ident(e[0]), e)
-			}
-			all = append(all, l.sorted(e[0], e[1])+tail)
-		}
-		b.WriteString("\n  ORDER BY " + strings.Join(all, ", "))
+	if from, to, ok := parts.clause("order by"); ok {
+		b.WriteString("\n  ORDER BY " + strings.Join(l.orderKeys(from, to, items, outputs), ", "))
 	}
 	condition("\n OFFSET ", "offset")
 	condition("\n LIMIT ", "limit")
 	return b.String(), true
+}
+
+// parts finds the clauses of the query; ok is false if it has other ones.
+func (l *layout) parts() (*parts, bool) {
+	at := map[string]int{} // where clauses begin, and the word after them
+	var order []int
+	depth := 0
+	for i, t := range l.toks {
+		switch {
+		case l.punct(i, "("), l.punct(i, "["):
+			depth++
+		case l.punct(i, ")"), l.punct(i, "]"):
+			depth--
+		case t.Kind == Word:
+			w := Fold(t.Text(l.src))
+			if !l.punct(i-1, ".") && slices.Contains(other(), w) || w == "select" && i > 0 {
+				return nil, false
+			}
+			if depth > 0 || l.punct(i-1, ".") || w == "from" && l.is(i-1, "distinct") {
+				continue
+			}
+			for _, c := range clauseWords() {
+				if words := strings.Fields(c); l.is(i, words...) {
+					if _, twice := at[c]; twice {
+						return nil, false
+					}
+					at[c] = i
+					order = append(order, i)
+				}
+			}
+		}
+	}
+	if first, ok := at["select"]; !ok || first != 0 || !slices.IsSorted(order) {
+		return nil, false
+	}
+	return &parts{at: at, order: order, end: len(l.toks)}, true
+}
+
+// parts are the clauses of a query: where each begins, by its words.
+type parts struct {
+	at    map[string]int
+	order []int // in which they are written
+	end   int
+}
+
+// clause is the tokens of a clause, without its words.
+func (p *parts) clause(c string) (from, to int, ok bool) {
+	from, ok = p.at[c]
+	if !ok {
+		return 0, 0, false
+	}
+	to = p.end
+	for _, o := range p.order {
+		if o > from {
+			to = min(to, o)
+		}
+	}
+	return from + len(strings.Fields(c)), to, true
+}
+
+// orderKeys are the texts of the keys of ORDER BY.
+func (l *layout) orderKeys(from, to int, items [][2]int, outputs map[string][2]int) []string {
+	var all []string
+	for _, e := range l.split(from, to) {
+		end, nulls, desc := e[1], "", false
+		if l.is(end-2, "nulls") {
+			nulls, end = " NULLS "+strings.ToUpper(l.text(end-1, end)), end-2
+		}
+		if l.is(end-1, "asc") || l.is(end-1, "desc") {
+			desc = l.is(end-1, "desc")
+			end--
+		}
+		tail := ""
+		if desc {
+			tail = " DESC"
+		}
+		if desc && nulls == " NULLS LAST" || !desc && nulls == " NULLS FIRST" {
+			tail += nulls
+		}
+		e = l.numbered([2]int{e[0], end}, items)
+		if e[1]-e[0] == 1 && l.name(e[0]) {
+			e = named(outputs, l.ident(e[0]), e)
+		}
+		all = append(all, l.sorted(e[0], e[1])+tail)
+	}
+	return all
+}
+
+// groupKeys are the texts of the keys of GROUP BY; ok is false for the set of no keys.
+func (l *layout) groupKeys(from, to int, items [][2]int, outputs map[string][2]int) (all []string, ok bool) {
+	for _, e := range l.split(from, to) {
+		if l.punct(e[0], "(") && l.closing(e[0]) == e[1]-1 && e[1]-e[0] == 2 { // ()
+			return nil, false
+		}
+		e = l.numbered(e, items)
+		if e[1]-e[0] == 1 && l.name(e[0]) && len(l.having(l.ident(e[0]))) == 0 {
+			e = named(outputs, l.ident(e[0]), e)
+		}
+		all = append(all, l.sorted(e[0], e[1]))
+	}
+	return all, true
 }
 
 // named is the expression of an output column.

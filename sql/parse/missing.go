@@ -104,37 +104,7 @@ func (c *cursor) dropMissing() (node any, err error) {
 	case c.accept("operator"):
 		return c.dropOperator()
 	case c.accept("cast"):
-		d := &DropMissing{Kind: "cast", Tag: "DROP CAST", IfExists: c.accept("if", "exists")}
-		if err := c.expectPunct("("); err != nil {
-			return nil, err
-		}
-		start := c.i
-		for !c.done() && !c.is("as") && (c.i == start || !c.isPunct(")")) {
-			if c.isPunct("(") { // of numeric(1, 2)
-				for !c.done() && !c.isPunct(")") {
-					c.i++
-				}
-			}
-			c.i++
-		}
-		if !c.done() && !c.is("as") {
-			return nil, c.unexpected()
-		}
-		if c.i == start || c.done() {
-			return nil, c.unexpected()
-		}
-		from := c.src[c.toks[start].Pos:c.toks[c.i-1].End]
-		c.accept("as")
-		to, err := c.until()
-		if err != nil {
-			return nil, err
-		}
-		if err := c.expectPunct(")"); err != nil {
-			return nil, err
-		}
-		d.Names = []MissingName{{Args: []string{from, to}}}
-		c.acceptAny("cascade", "restrict")
-		return d, nil
+		return c.dropCast()
 	}
 	for _, w := range []string{"transform", "user mapping"} {
 		if c.accept(strings.Fields(w)...) {
@@ -142,6 +112,41 @@ func (c *cursor) dropMissing() (node any, err error) {
 		}
 	}
 	return nil, nil
+}
+
+// dropCast parses DROP CAST after these words.
+func (c *cursor) dropCast() (any, error) {
+	d := &DropMissing{Kind: "cast", Tag: "DROP CAST", IfExists: c.accept("if", "exists")}
+	if err := c.expectPunct("("); err != nil {
+		return nil, err
+	}
+	start := c.i
+	for !c.done() && !c.is("as") && (c.i == start || !c.isPunct(")")) {
+		if c.isPunct("(") { // of numeric(1, 2)
+			for !c.done() && !c.isPunct(")") {
+				c.i++
+			}
+		}
+		c.i++
+	}
+	if !c.done() && !c.is("as") {
+		return nil, c.unexpected()
+	}
+	if c.i == start || c.done() {
+		return nil, c.unexpected()
+	}
+	from := c.src[c.toks[start].Pos:c.toks[c.i-1].End]
+	c.accept("as")
+	to, err := c.until()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.expectPunct(")"); err != nil {
+		return nil, err
+	}
+	d.Names = []MissingName{{Args: []string{from, to}}}
+	c.acceptAny("cascade", "restrict")
+	return d, nil
 }
 
 // dropOperator parses DROP OPERATOR after these words.

@@ -61,19 +61,9 @@ func rewrite(s *Statement, toks []Token, stored bool) ([]edit, error) {
 	if err != nil {
 		return nil, err
 	}
-	sets := assignments(r.src, toks)
-	if sets.missing > 0 {
-		if sets.missing < len(toks) {
-			return nil, syntaxError(s.Source, toks[sets.missing])
-		}
-		return nil, syntaxError(s.Source, Token{EOF, int32(s.End), int32(s.End)})
-	}
-	for _, m := range sets.moved {
-		brackets, err := rewrittenText(s, toks[m.from:m.to], stored)
-		if err != nil {
-			return nil, err
-		}
-		sets.before[m.before] += "))" + brackets + " "
+	sets, err := r.assignments()
+	if err != nil {
+		return nil, err
 	}
 	named := findNamed(r.src, toks)
 	for i := 0; i < len(toks); i++ {
@@ -104,17 +94,9 @@ func rewrite(s *Statement, toks []Token, stored bool) ([]edit, error) {
 			i++
 			continue
 		}
-		if isWord(t, r.src, "is") { // the grammar makes the same of IS UNKNOWN and IS NULL, but for the type of the operand
-			switch {
-			case r.is(i+1, "unknown") && !r.is(i+2, "is"): // which does not follow DISTINCT FROM
-				r.replace(i, i+2, "IS NOT DISTINCT FROM "+unknownTruth)
-				i++
-				continue
-			case r.is(i+1, "not") && r.is(i+2, "unknown") && !r.is(i+3, "is"):
-				r.replace(i, i+3, "IS DISTINCT FROM "+unknownTruth)
-				i += 2
-				continue
-			}
+		if last, ok := r.isUnknown(i); ok {
+			i = last
+			continue
 		}
 		if text := r.keywords[i]; text != "" {
 			r.replace(i, i+1, text)
@@ -144,14 +126,7 @@ func rewrite(s *Statement, toks []Token, stored bool) ([]edit, error) {
 		}
 		switch t.Kind {
 		case Op:
-			if t.Text(r.src) == "^@" {
-				r.replace(i, i+1, StartsWith)
-			}
-			if text, ok := likeOperator(t.Text(r.src)); ok {
-				r.replace(i, i+1, text)
-			} else if text, ok := r.unknown(i, i+1, t.Text(r.src)); ok {
-				r.replace(i, i+1, text)
-			}
+			r.operator(i)
 		case String:
 			if err := r.bits(i); err != nil {
 				return nil, err
@@ -175,6 +150,55 @@ func rewrite(s *Statement, toks []Token, stored bool) ([]edit, error) {
 		r.edits = append(r.edits, edit{pos: s.End, end: s.End, text: text})
 	}
 	return r.edits, nil
+}
+
+// assignments finds the targets of assignments that are written with brackets, whose brackets are moved behind the values.
+func (r *rewriter) assignments() (subscripted, error) {
+	s, toks, stored := r.s, r.toks, r.stored
+	sets := assignments(r.src, toks)
+	if sets.missing > 0 {
+		if sets.missing < len(toks) {
+			return sets, syntaxError(s.Source, toks[sets.missing])
+		}
+		return sets, syntaxError(s.Source, Token{EOF, int32(s.End), int32(s.End)})
+	}
+	for _, m := range sets.moved {
+		brackets, err := rewrittenText(s, toks[m.from:m.to], stored)
+		if err != nil {
+			return sets, err
+		}
+		sets.before[m.before] += "))" + brackets + " "
+	}
+	return sets, nil
+}
+
+// isUnknown replaces IS UNKNOWN and IS NOT UNKNOWN: the grammar makes the same of them and of IS NULL, but for the type of the operand.
+func (r *rewriter) isUnknown(i int) (last int, ok bool) {
+	if !isWord(r.toks[i], r.src, "is") {
+		return i, false
+	}
+	switch {
+	case r.is(i+1, "unknown") && !r.is(i+2, "is"): // which does not follow DISTINCT FROM
+		r.replace(i, i+2, "IS NOT DISTINCT FROM "+unknownTruth)
+		return i + 1, true
+	case r.is(i+1, "not") && r.is(i+2, "unknown") && !r.is(i+3, "is"):
+		r.replace(i, i+3, "IS DISTINCT FROM "+unknownTruth)
+		return i + 2, true
+	}
+	return i, false
+}
+
+// operator replaces an operator that the grammar does not have.
+func (r *rewriter) operator(i int) {
+	t := r.toks[i]
+	if t.Text(r.src) == "^@" {
+		r.replace(i, i+1, StartsWith)
+	}
+	if text, ok := likeOperator(t.Text(r.src)); ok {
+		r.replace(i, i+1, text)
+	} else if text, ok := r.unknown(i, i+1, t.Text(r.src)); ok {
+		r.replace(i, i+1, text)
+	}
 }
 
 // rewrittenText is the grammar's text of a part of a statement.
@@ -499,37 +523,11 @@ func (r *rewriter) expression(i int) (last int, err error) {
 			i = end - 1
 		}
 	case 8:
-		if strings.EqualFold(w, "distinct") && r.punct(i-1, "(") && i > 1 && (r.toks[i-2].Kind == Word || r.toks[i-2].Kind == Quoted) {
-			// f(DISTINCT x ORDER BY y): the grammar accepts ORDER BY only after the arguments.
-			if at := orderWithin(r.src, r.toks, i); at > 0 && severalFrom(r.src, r.toks, at) && r.is(at+1, "by") {
-				// After the arguments the grammar accepts one key, and without DISTINCT several: the first of them stands for DISTINCT.
-				if r.keywords == nil {
-					r.keywords = map[int]string{}
-				}
-				r.keywords[at+1] = `BY "` + DistinctKey + `"(), `
-				r.replace(i, i+1, "")
-			} else if at > 0 {
-				if r.later == nil {
-					r.later = map[int]bool{}
-				}
-				r.later[at] = true
-			}
+		if strings.EqualFold(w, "distinct") {
+			r.distinctWithin(i)
 		}
 		if strings.EqualFold(w, "operator") && r.punct(i+1, "(") {
-			j := i + 2
-			for j+1 < len(r.toks) && r.punct(j+1, ".") {
-				j += 2
-			}
-			if j+1 < len(r.toks) && r.toks[j].Kind == Op && r.punct(j+1, ")") {
-				text := r.toks[j].Text(r.src)
-				if l, ok := likeOperator(text); ok {
-					text = l
-				} else if u, ok := r.unknown(i, j+2, text); ok {
-					text = u
-				}
-				r.replace(i, j+2, " "+text+" ")
-				i = j + 1
-			}
+			i = r.operatorName(i)
 		}
 	case 9:
 		if strings.EqualFold(w, "substring") && r.punct(i+1, "(") {
@@ -548,6 +546,44 @@ func (r *rewriter) expression(i int) (last int, err error) {
 		}
 	}
 	return i, nil
+}
+
+// distinctWithin rewrites f(DISTINCT x ORDER BY y): the grammar accepts ORDER BY only after the arguments.
+func (r *rewriter) distinctWithin(i int) {
+	if r.punct(i-1, "(") && i > 1 && (r.toks[i-2].Kind == Word || r.toks[i-2].Kind == Quoted) {
+		if at := orderWithin(r.src, r.toks, i); at > 0 && severalFrom(r.src, r.toks, at) && r.is(at+1, "by") {
+			// After the arguments the grammar accepts one key, and without DISTINCT several: the first of them stands for DISTINCT.
+			if r.keywords == nil {
+				r.keywords = map[int]string{}
+			}
+			r.keywords[at+1] = `BY "` + DistinctKey + `"(), `
+			r.replace(i, i+1, "")
+		} else if at > 0 {
+			if r.later == nil {
+				r.later = map[int]bool{}
+			}
+			r.later[at] = true
+		}
+	}
+}
+
+// operatorName replaces OPERATOR(schema.name) by the operator, and returns the last token that it has read.
+func (r *rewriter) operatorName(i int) int {
+	j := i + 2
+	for j+1 < len(r.toks) && r.punct(j+1, ".") {
+		j += 2
+	}
+	if j+1 < len(r.toks) && r.toks[j].Kind == Op && r.punct(j+1, ")") {
+		text := r.toks[j].Text(r.src)
+		if l, ok := likeOperator(text); ok {
+			text = l
+		} else if u, ok := r.unknown(i, j+2, text); ok {
+			text = u
+		}
+		r.replace(i, j+2, " "+text+" ")
+		i = j + 1
+	}
+	return i
 }
 
 // noSubscript reports whether the bracket at toks[i] would be a subscript of an expression that PostgreSQL's grammar lets have none without parentheses around it: a call, a

@@ -361,75 +361,13 @@ func (c *cursor) grant(revoke bool) (any, error) {
 			g.GrantOption = true
 		}
 	}
-	var words []string
-	for {
-		if c.accept("all") {
-			c.accept("privileges")
-			words = append(words, "all")
-		} else {
-			w, err := c.ident()
-			if err != nil {
-				return nil, err
-			}
-			words = append(words, w)
-		}
-		if cols, err := c.parenIdents(); err != nil {
-			return nil, err
-		} else if cols != nil {
-			return nil, sqlstate.New(sqlstate.FeatureNotSupported, "privileges on columns are not supported").
-				WithHint("Grant the privilege on the table, or on a view of the columns.")
-		}
-		if !c.acceptPunct(",") {
-			break
-		}
+	words, err := c.grantWords()
+	if err != nil {
+		return nil, err
 	}
 	if c.accept("on") {
-		for _, w := range words {
-			w = strings.ToUpper(w)
-			switch w {
-			case "ALL", "SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", "USAGE", "CREATE", "CONNECT",
-				"TEMPORARY", "TEMP", "EXECUTE":
-			case "SET", "ALTER":
-				return nil, notOn("parameters")
-			default:
-				return nil, sqlstate.New(sqlstate.SyntaxError, "unrecognized privilege type \"%s\"", strings.ToLower(w))
-			}
-			g.Privileges = append(g.Privileges, w)
-		}
-		g.Kind = "TABLE"
-		if c.accept("all") {
-			w, ok := c.acceptAny("tables", "sequences", "functions", "procedures", "routines")
-			if !ok {
-				return nil, c.unexpected()
-			}
-			if err := c.expect("in", "schema"); err != nil {
-				return nil, err
-			}
-			g.Kind = "ALL " + strings.ToUpper(w) + " IN SCHEMA"
-		} else if w, ok := c.acceptAny("table", "sequence", "database", "schema", "function", "procedure", "routine", "type", "domain", "language", "tablespace", "parameter"); ok {
-			g.Kind = strings.ToUpper(w)
-		} else if c.accept("foreign") {
-			return nil, notOn("foreign data wrappers and servers")
-		} else if c.accept("large", "object") {
-			return nil, notOn("large objects")
-		}
-		for {
-			n, err := c.name()
-			if err != nil {
-				return nil, err
-			}
-			if c.acceptPunct("(") {
-				for !c.acceptPunct(")") {
-					if c.done() {
-						return nil, c.unexpected()
-					}
-					c.i++
-				}
-			}
-			g.Objects = append(g.Objects, n)
-			if !c.acceptPunct(",") {
-				break
-			}
+		if err := c.grantOn(g, words); err != nil {
+			return nil, err
 		}
 	} else {
 		g.Roles = words
@@ -460,7 +398,6 @@ func (c *cursor) grant(revoke bool) (any, error) {
 		g.GrantOption = true
 	}
 	if c.accept("granted", "by") {
-		var err error
 		if g.Grantor, err = c.role(); err != nil {
 			return nil, err
 		}
@@ -471,6 +408,85 @@ func (c *cursor) grant(revoke bool) (any, error) {
 		c.accept("restrict")
 	}
 	return g, nil
+}
+
+// grantWords parses the privileges or roles of GRANT and REVOKE.
+func (c *cursor) grantWords() ([]string, error) {
+	var words []string
+	for {
+		if c.accept("all") {
+			c.accept("privileges")
+			words = append(words, "all")
+		} else {
+			w, err := c.ident()
+			if err != nil {
+				return nil, err
+			}
+			words = append(words, w)
+		}
+		if cols, err := c.parenIdents(); err != nil {
+			return nil, err
+		} else if cols != nil {
+			return nil, sqlstate.New(sqlstate.FeatureNotSupported, "privileges on columns are not supported").
+				WithHint("Grant the privilege on the table, or on a view of the columns.")
+		}
+		if !c.acceptPunct(",") {
+			break
+		}
+	}
+	return words, nil
+}
+
+// grantOn parses the objects of GRANT and REVOKE after the word ON, and checks the privileges on them.
+func (c *cursor) grantOn(g *Grant, words []string) error {
+	for _, w := range words {
+		w = strings.ToUpper(w)
+		switch w {
+		case "ALL", "SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", "USAGE", "CREATE", "CONNECT",
+			"TEMPORARY", "TEMP", "EXECUTE":
+		case "SET", "ALTER":
+			return notOn("parameters")
+		default:
+			return sqlstate.New(sqlstate.SyntaxError, "unrecognized privilege type \"%s\"", strings.ToLower(w))
+		}
+		g.Privileges = append(g.Privileges, w)
+	}
+	g.Kind = "TABLE"
+	if c.accept("all") {
+		w, ok := c.acceptAny("tables", "sequences", "functions", "procedures", "routines")
+		if !ok {
+			return c.unexpected()
+		}
+		if err := c.expect("in", "schema"); err != nil {
+			return err
+		}
+		g.Kind = "ALL " + strings.ToUpper(w) + " IN SCHEMA"
+	} else if w, ok := c.acceptAny("table", "sequence", "database", "schema", "function", "procedure", "routine", "type", "domain", "language", "tablespace", "parameter"); ok {
+		g.Kind = strings.ToUpper(w)
+	} else if c.accept("foreign") {
+		return notOn("foreign data wrappers and servers")
+	} else if c.accept("large", "object") {
+		return notOn("large objects")
+	}
+	for {
+		n, err := c.name()
+		if err != nil {
+			return err
+		}
+		if c.acceptPunct("(") {
+			for !c.acceptPunct(")") {
+				if c.done() {
+					return c.unexpected()
+				}
+				c.i++
+			}
+		}
+		g.Objects = append(g.Objects, n)
+		if !c.acceptPunct(",") {
+			break
+		}
+	}
+	return nil
 }
 
 // reassign parses REASSIGN OWNED.

@@ -232,15 +232,7 @@ func (c *cursor) show() (any, error) {
 	case c.accept("placements"):
 		return &Show{What: "PLACEMENTS"}, nil
 	case c.accept("directories"):
-		s := &Show{What: "DIRECTORIES"}
-		if !c.accept("from") {
-			return s, nil
-		}
-		c.accept("table")
-		s.From = "TABLE"
-		var err error
-		s.Name, err = c.name()
-		return s, err
+		return c.showDirectories()
 	case c.accept("transaction", "retries"):
 		return &Show{What: "TRANSACTION RETRIES"}, nil
 	case c.accept("transaction", "status"):
@@ -254,102 +246,17 @@ func (c *cursor) show() (any, error) {
 	}
 	switch {
 	case c.accept("create"):
-		if c.accept("database") {
-			n, err := c.ident()
-			s := &Show{What: "CREATE DATABASE", From: "DATABASE"}
-			s.Name.Database = n
-			return s, err
-		}
-		w, ok := c.acceptAny("table", "view", "sequence")
-		if !ok {
-			w = "table"
-		}
-		if c.accept("all", "tables") {
-			return nil, c.unsupported("SHOW CREATE ALL TABLES")
-		}
-		n, err := c.name()
-		return &Show{What: "CREATE " + strings.ToUpper(w), Name: n}, err
+		return c.showCreate()
 	case c.is("tables"), c.is("sequences"), c.is("schemas"), c.is("databases"), c.is("users"), c.is("roles"), c.is("views"):
-		w, _ := c.ident()
-		s := &Show{What: strings.ToUpper(w)}
-		var err error
-		if _, ok := c.acceptAny("from", "in"); ok {
-			s.Name, err = c.name()
-		}
-		return s, err
+		return c.showObjects()
 	case c.is("columns"), c.is("index"), c.is("indexes"), c.is("keys"), c.is("constraints"), c.is("constraint"):
-		w, _ := c.ident()
-		s := &Show{What: strings.ToUpper(w)}
-		switch s.What {
-		case "INDEX", "KEYS":
-			s.What = "INDEXES"
-		case "CONSTRAINT":
-			s.What = "CONSTRAINTS"
-		}
-		if _, ok := c.acceptAny("from", "in"); !ok {
-			return nil, c.unexpected()
-		}
-		if k, ok := c.acceptAny("table", "database"); ok {
-			s.From = strings.ToUpper(k)
-		}
-		var err error
-		s.Name, err = c.name()
-		return s, err
+		return c.showParts()
 	case c.accept("ranges"), c.accept("cluster", "ranges"):
-		s := &Show{What: "RANGES"}
-		if c.accept("from") {
-			k, ok := c.acceptAny("table", "index", "database")
-			if !ok {
-				return nil, c.unexpected()
-			}
-			s.From = strings.ToUpper(k)
-			if k == "database" {
-				n, err := c.ident()
-				if err != nil {
-					return nil, err
-				}
-				s.Name.Database = n
-			} else if err := c.tableIndex(s); err != nil {
-				return nil, err
-			}
-		}
-		if c.accept("with") {
-			if s.Details = c.accept("details"); !s.Details {
-				return nil, c.unexpected()
-			}
-		}
-		return s, nil
+		return c.showRanges()
 	case c.accept("regions"):
-		s := &Show{What: "REGIONS"}
-		if c.accept("from") {
-			switch {
-			case c.accept("cluster"):
-				s.From = "CLUSTER"
-			case c.accept("all", "databases"):
-				s.From = "ALL DATABASES"
-			case c.accept("database"):
-				s.From = "DATABASE"
-				if !c.done() {
-					n, err := c.ident()
-					if err != nil {
-						return nil, err
-					}
-					s.Name.Database = n
-				}
-			default:
-				return nil, c.unexpected()
-			}
-		}
-		return s, nil
+		return c.showRegions()
 	case c.is("super") && c.isAt(1, "regions"):
-		c.i += 2
-		if err := c.expect("from", "database"); err != nil {
-			return nil, err
-		}
-		s := &Show{What: "SUPER REGIONS", From: "DATABASE"}
-		var err error
-		s.Name.Database, err = c.ident()
-		return s, err
+		return c.showSuperRegions()
 	case c.accept("enums"):
 		s := &Show{What: "ENUMS"}
 		var err error
@@ -368,30 +275,172 @@ func (c *cursor) show() (any, error) {
 		}
 		return s, err
 	case c.is("statistics"):
-		c.i++
-		s := &Show{What: "STATISTICS", From: "TABLE"}
-		if err := c.expect("for", "table"); err != nil {
-			return nil, err
-		}
-		var err error
-		s.Name, err = c.name()
-		return s, err
+		return c.showStatistics()
 	case c.is("grants"):
-		c.i++
-		s := &Show{What: "GRANTS"}
-		var err error
-		if c.accept("on") {
-			if k, ok := c.acceptAny("table", "database", "schema"); ok {
-				s.From = strings.ToUpper(k)
-			}
-			s.Name, err = c.name()
-		}
-		if err == nil && c.accept("for") {
-			s.Index, err = c.word()
-		}
+		return c.showGrants()
+	}
+	return c.showSessions()
+}
+
+// showDirectories parses SHOW DIRECTORIES after these words.
+func (c *cursor) showDirectories() (any, error) {
+	s := &Show{What: "DIRECTORIES"}
+	if !c.accept("from") {
+		return s, nil
+	}
+	c.accept("table")
+	s.From = "TABLE"
+	var err error
+	s.Name, err = c.name()
+	return s, err
+}
+
+// showCreate parses SHOW CREATE after these words.
+func (c *cursor) showCreate() (any, error) {
+	if c.accept("database") {
+		n, err := c.ident()
+		s := &Show{What: "CREATE DATABASE", From: "DATABASE"}
+		s.Name.Database = n
 		return s, err
 	}
-	// SHOW [ALL|CLUSTER|LOCAL] SESSIONS and the like.
+	w, ok := c.acceptAny("table", "view", "sequence")
+	if !ok {
+		w = "table"
+	}
+	if c.accept("all", "tables") {
+		return nil, c.unsupported("SHOW CREATE ALL TABLES")
+	}
+	n, err := c.name()
+	return &Show{What: "CREATE " + strings.ToUpper(w), Name: n}, err
+}
+
+// showObjects parses SHOW TABLES and its like, whose names are one word.
+func (c *cursor) showObjects() (any, error) {
+	w, _ := c.ident()
+	s := &Show{What: strings.ToUpper(w)}
+	var err error
+	if _, ok := c.acceptAny("from", "in"); ok {
+		s.Name, err = c.name()
+	}
+	return s, err
+}
+
+// showParts parses SHOW COLUMNS and its like, which list the parts of a table.
+func (c *cursor) showParts() (any, error) {
+	w, _ := c.ident()
+	s := &Show{What: strings.ToUpper(w)}
+	switch s.What {
+	case "INDEX", "KEYS":
+		s.What = "INDEXES"
+	case "CONSTRAINT":
+		s.What = "CONSTRAINTS"
+	}
+	if _, ok := c.acceptAny("from", "in"); !ok {
+		return nil, c.unexpected()
+	}
+	if k, ok := c.acceptAny("table", "database"); ok {
+		s.From = strings.ToUpper(k)
+	}
+	var err error
+	s.Name, err = c.name()
+	return s, err
+}
+
+// showRanges parses SHOW RANGES after these words.
+func (c *cursor) showRanges() (any, error) {
+	s := &Show{What: "RANGES"}
+	if c.accept("from") {
+		k, ok := c.acceptAny("table", "index", "database")
+		if !ok {
+			return nil, c.unexpected()
+		}
+		s.From = strings.ToUpper(k)
+		if k == "database" {
+			n, err := c.ident()
+			if err != nil {
+				return nil, err
+			}
+			s.Name.Database = n
+		} else if err := c.tableIndex(s); err != nil {
+			return nil, err
+		}
+	}
+	if c.accept("with") {
+		if s.Details = c.accept("details"); !s.Details {
+			return nil, c.unexpected()
+		}
+	}
+	return s, nil
+}
+
+// showRegions parses SHOW REGIONS after these words.
+func (c *cursor) showRegions() (any, error) {
+	s := &Show{What: "REGIONS"}
+	if c.accept("from") {
+		switch {
+		case c.accept("cluster"):
+			s.From = "CLUSTER"
+		case c.accept("all", "databases"):
+			s.From = "ALL DATABASES"
+		case c.accept("database"):
+			s.From = "DATABASE"
+			if !c.done() {
+				n, err := c.ident()
+				if err != nil {
+					return nil, err
+				}
+				s.Name.Database = n
+			}
+		default:
+			return nil, c.unexpected()
+		}
+	}
+	return s, nil
+}
+
+// showSuperRegions parses SHOW SUPER REGIONS.
+func (c *cursor) showSuperRegions() (any, error) {
+	c.i += 2
+	if err := c.expect("from", "database"); err != nil {
+		return nil, err
+	}
+	s := &Show{What: "SUPER REGIONS", From: "DATABASE"}
+	var err error
+	s.Name.Database, err = c.ident()
+	return s, err
+}
+
+// showStatistics parses SHOW STATISTICS.
+func (c *cursor) showStatistics() (any, error) {
+	c.i++
+	s := &Show{What: "STATISTICS", From: "TABLE"}
+	if err := c.expect("for", "table"); err != nil {
+		return nil, err
+	}
+	var err error
+	s.Name, err = c.name()
+	return s, err
+}
+
+// showGrants parses SHOW GRANTS.
+func (c *cursor) showGrants() (any, error) {
+	c.i++
+	s := &Show{What: "GRANTS"}
+	var err error
+	if c.accept("on") {
+		if k, ok := c.acceptAny("table", "database", "schema"); ok {
+			s.From = strings.ToUpper(k)
+		}
+		s.Name, err = c.name()
+	}
+	if err == nil && c.accept("for") {
+		s.Index, err = c.word()
+	}
+	return s, err
+}
+
+// showSessions parses SHOW [ALL|CLUSTER|LOCAL] SESSIONS and the like, or that of a variable.
+func (c *cursor) showSessions() (any, error) {
 	k := 0
 	if c.is("all") || c.is("cluster") || c.is("local") {
 		k = 1

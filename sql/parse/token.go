@@ -132,16 +132,8 @@ func lexSome(src string, pos int, toks []Token, most int) ([]Token, error) {
 			}
 		case isDigit(c) || c == '.' && pos+1 < n && isDigit(src[pos+1]):
 			kind = Number
-			pos = scanNumber(src, pos)
-			if pos-start > numberBytesMax {
-				return toks, sqlstate.New(sqlstate.NumericOutOfRange, "value overflows numeric format").At(CharPos(src, start))
-			}
-			if pos < n && isIdentStart(src[pos]) && src[pos] < 0x80 {
-				end := pos
-				for end < n && isIdentPart(src[end]) {
-					end++
-				}
-				return toks, lexError(src, start, "trailing junk after numeric literal at or near \"%s\"", src[start:end])
+			if pos, err = lexNumber(src, pos); err != nil {
+				return toks, err
 			}
 		case c == '$':
 			if pos+1 < n && isDigit(src[pos+1]) {
@@ -179,6 +171,23 @@ func lexSome(src string, pos int, toks []Token, most int) ([]Token, error) {
 		toks = append(toks, Token{kind, int32(start), int32(pos)})
 	}
 	return toks, nil
+}
+
+// lexNumber finds the end of a number, behind which no word may follow at once.
+func lexNumber(src string, start int) (pos int, err error) {
+	n := len(src)
+	pos = scanNumber(src, start)
+	if pos-start > numberBytesMax {
+		return pos, sqlstate.New(sqlstate.NumericOutOfRange, "value overflows numeric format").At(CharPos(src, start))
+	}
+	if pos < n && isIdentStart(src[pos]) && src[pos] < 0x80 {
+		end := pos
+		for end < n && isIdentPart(src[end]) {
+			end++
+		}
+		return pos, lexError(src, start, "trailing junk after numeric literal at or near \"%s\"", src[start:end])
+	}
+	return pos, nil
 }
 
 // skipBlank skips white space and comments.

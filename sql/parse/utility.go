@@ -49,16 +49,7 @@ func (c *cursor) lookup(w []byte) func() (any, error) {
 	case "begin":
 		return c.begin
 	case "start":
-		return func() (any, error) {
-			if err := c.expect("transaction"); err != nil {
-				return nil, err
-			}
-			node, err := c.beginModes()
-			if b, ok := node.(*Begin); ok {
-				b.Start = true
-			}
-			return node, err
-		}
+		return c.start
 	case "commit", "end":
 		return c.commit
 	case "rollback", "abort":
@@ -72,14 +63,7 @@ func (c *cursor) lookup(w []byte) func() (any, error) {
 	case "execute":
 		return c.execute
 	case "deallocate":
-		return func() (any, error) {
-			c.accept("prepare")
-			if c.accept("all") {
-				return &Deallocate{}, nil
-			}
-			n, err := c.ident()
-			return &Deallocate{n}, err
-		}
+		return c.deallocate
 	case "declare":
 		return c.declare
 	case "fetch":
@@ -87,24 +71,9 @@ func (c *cursor) lookup(w []byte) func() (any, error) {
 	case "move":
 		return func() (any, error) { return c.fetch(true) }
 	case "close":
-		return func() (any, error) {
-			if c.accept("all") {
-				return &CloseCursor{}, nil
-			}
-			n, err := c.ident()
-			return &CloseCursor{n}, err
-		}
+		return c.closeCursor
 	case "discard":
-		return func() (any, error) {
-			w, ok := c.acceptAny("all", "plans", "sequences", "temp", "temporary")
-			if !ok {
-				return nil, c.unexpected()
-			}
-			if w == "temporary" {
-				w = "temp"
-			}
-			return &Discard{strings.ToUpper(w)}, nil
-		}
+		return c.discard
 	case "set":
 		return c.set
 	case "reset":
@@ -126,25 +95,9 @@ func (c *cursor) lookup(w []byte) func() (any, error) {
 	case "listen":
 		return func() (any, error) { n, err := c.ident(); return &Listen{n}, err }
 	case "unlisten":
-		return func() (any, error) {
-			if c.acceptOp("*") {
-				return &Unlisten{}, nil
-			}
-			n, err := c.ident()
-			return &Unlisten{n}, err
-		}
+		return c.unlisten
 	case "notify":
-		return func() (any, error) {
-			n, err := c.ident()
-			if err != nil {
-				return nil, err
-			}
-			cmd := &Notify{Channel: n}
-			if c.acceptPunct(",") {
-				cmd.Payload, err = c.str()
-			}
-			return cmd, err
-		}
+		return c.notify
 	case "comment":
 		return c.comment
 	case "grant":
@@ -181,6 +134,71 @@ func (c *cursor) lookup(w []byte) func() (any, error) {
 		return c.drop
 	}
 	return nil
+}
+
+// start parses START TRANSACTION after the first word.
+func (c *cursor) start() (any, error) {
+	if err := c.expect("transaction"); err != nil {
+		return nil, err
+	}
+	node, err := c.beginModes()
+	if b, ok := node.(*Begin); ok {
+		b.Start = true
+	}
+	return node, err
+}
+
+// deallocate parses DEALLOCATE after this word.
+func (c *cursor) deallocate() (any, error) {
+	c.accept("prepare")
+	if c.accept("all") {
+		return &Deallocate{}, nil
+	}
+	n, err := c.ident()
+	return &Deallocate{n}, err
+}
+
+// closeCursor parses CLOSE after this word.
+func (c *cursor) closeCursor() (any, error) {
+	if c.accept("all") {
+		return &CloseCursor{}, nil
+	}
+	n, err := c.ident()
+	return &CloseCursor{n}, err
+}
+
+// discard parses DISCARD after this word.
+func (c *cursor) discard() (any, error) {
+	w, ok := c.acceptAny("all", "plans", "sequences", "temp", "temporary")
+	if !ok {
+		return nil, c.unexpected()
+	}
+	if w == "temporary" {
+		w = "temp"
+	}
+	return &Discard{strings.ToUpper(w)}, nil
+}
+
+// unlisten parses UNLISTEN after this word.
+func (c *cursor) unlisten() (any, error) {
+	if c.acceptOp("*") {
+		return &Unlisten{}, nil
+	}
+	n, err := c.ident()
+	return &Unlisten{n}, err
+}
+
+// notify parses NOTIFY after this word.
+func (c *cursor) notify() (any, error) {
+	n, err := c.ident()
+	if err != nil {
+		return nil, err
+	}
+	cmd := &Notify{Channel: n}
+	if c.acceptPunct(",") {
+		cmd.Payload, err = c.str()
+	}
+	return cmd, err
 }
 
 // refuseWith refuses a statement, with a hint.

@@ -14,6 +14,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -167,17 +168,29 @@ func (h *house) largest() count {
 
 func (h *house) long() count {
 	sizes, all := map[string]int{}, 0
-	for _, f := range h.files {
-		for _, d := range f.ast.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil {
-				all++
-				sizes[fmt.Sprintf("%s  %s:%d", fn.Name.Name, f.path, h.line(fn.Pos()))] = h.line(fn.End()) - h.line(fn.Pos()) + 1
-			}
-		}
+	for f, fn := range h.functions() {
+		all++
+		sizes[fmt.Sprintf("%s  %s:%d", fn.Name.Name, f.path, h.line(fn.Pos()))] = h.length(fn)
 	}
 	worst := ranked(sizes, longFunction)
 	return count{name: fmt.Sprintf("functions of more than %d lines", longFunction), n: len(worst), of: all, worst: worst}
 }
+
+// functions are those with a body, and the file of each.
+func (h *house) functions() iter.Seq2[*file, *ast.FuncDecl] {
+	return func(yield func(*file, *ast.FuncDecl) bool) {
+		for _, f := range h.files {
+			for _, d := range f.ast.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil && !yield(f, fn) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// length is the number of lines of a function.
+func (h *house) length(fn *ast.FuncDecl) int { return h.line(fn.End()) - h.line(fn.Pos()) + 1 }
 
 // receiver is the type of a method.
 func receiver(fn *ast.FuncDecl) string {

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"meridian/test/reasons"
 )
 
 // TestCounts measures a small tree of which each count is known.
@@ -64,4 +67,24 @@ func TestProtocolsAreNamedInTheirRooms(t *testing.T) {
 	if c := h.naming(); c.n > 0 {
 		t.Errorf("%d %s: %q", c.n, c.name, c.worst)
 	}
+}
+
+// TestFunctionsAreShort: a longer function is a table, or testdata/long.txt says why it is one piece.
+func TestFunctionsAreShort(t *testing.T) {
+	h, err := read("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for f, fn := range h.functions() {
+		if h.length(fn) <= longFunction {
+			continue
+		}
+		name := fn.Name.Name
+		if r := receiver(fn); r != "" {
+			name = r + "." + name
+		}
+		found[f.path+" "+name] = true
+	}
+	reasons.Check(t, "testdata/long.txt", found, fmt.Sprintf("has more than %d lines", longFunction))
 }
