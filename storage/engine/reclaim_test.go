@@ -10,8 +10,16 @@ import (
 
 // TestFreedSpans compares the list of freed spans with a set of keys: it has all that was added, apart and in order, and is bounded.
 func TestFreedSpans(t *testing.T) {
-	key := func(i int) keys.Key { return keys.Key(fmt.Sprintf("%05d", i)) }
-	for seed := range uint64(50) {
+	all := make([]keys.Key, 10_000)
+	for i := range all {
+		all[i] = keys.Key(fmt.Sprintf("%05d", i))
+	}
+	key := func(i int) keys.Key { return all[i] }
+	seeds := uint64(50)
+	if testing.Short() {
+		seeds = 10
+	}
+	for seed := range seeds {
 		dice := rand.New(rand.NewPCG(seed, 1))
 		var f freed
 		const n = 400
@@ -48,7 +56,7 @@ func TestFreedSpans(t *testing.T) {
 		}
 	}
 	var f freed
-	for i := range 5000 {
+	for i := range len(all) / 2 {
 		f.add([]keys.Span{{Start: key(2 * i), End: key(2*i + 1)}})
 	}
 	spans := f.list()
