@@ -126,14 +126,14 @@ func TestChoice(t *testing.T) {
 	})
 }
 
-// Workers that come at the same time pass each other: each gets a row, and none waits for a latch.
+// Workers that come at the same time pass each other: each gets a row, and none waits for a latch, since there are more rows than all of them together can latch or have locked.
 func TestChoiceOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, stop := newCluster(t, 1, 0)
 		defer stop()
 		ctx := context.Background()
-		const n = 24
-		for i := range n {
+		const n, rows = 24, 60
+		for i := range rows {
 			if _, err := c.Send(ctx, &kv.Batch{Requests: []kv.Request{&kv.PutRequest{Key: queueKey(i), Value: []byte("new")}}}); err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +144,7 @@ func TestChoiceOfMany(t *testing.T) {
 		for w := range n {
 			x := c.begin()
 			wg.Go(func() {
-				if found, _ := locked(t, c, queueOf(x, n, 1)); len(found) == 1 {
+				if found, _ := locked(t, c, queueOf(x, rows, 1)); len(found) == 1 {
 					got[w] = found[0]
 				} else {
 					t.Errorf("worker %d has %d", w, found)
