@@ -78,6 +78,9 @@ func (d *detour) state() (path []kv.NodeID, seeking, vain bool, changed <-chan s
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if p := d.path.Load(); p != nil { // it was found before the lock was taken
+		return *p, false, false, nil
+	}
 	return nil, d.running && !d.searched, d.running && d.searched, d.changed
 }
 

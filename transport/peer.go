@@ -121,6 +121,10 @@ func (p *peer) find(ctx context.Context, d *detour) (*link, []kv.NodeID, error) 
 			return l, nil, nil
 		}
 		p.mu.Lock()
+		if l := p.up.Load(); l != nil { // it came before the lock was taken, and changed would be closed by its end
+			p.mu.Unlock()
+			return l, nil, nil
+		}
 		if !p.running && !(waited && p.err != nil) {
 			if p.key.node != 0 {
 				if _, ok := p.t.o.Resolve(p.key.node); !ok {
