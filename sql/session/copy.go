@@ -86,7 +86,11 @@ func (s *Session) copyFrom(ctx context.Context, c *bind.Copy) (string, error) {
 func (s *Session) emptied(id catalog.ID) bool {
 	var since *lease.Mark
 	if sp := s.savepoints.Last(); sp != nil {
-		since = &sp.schema
+		for _, m := range sp.marks {
+			if k, ok := m.(lease.Mark); ok {
+				since = &k
+			}
+		}
 	}
 	return s.cat.Emptied(id, since)
 }

@@ -233,23 +233,9 @@ func (s *Session) startOver(ctx context.Context) error {
 	if s.tx.ID() != old {
 		s.srv.finished.note(finishedTxn{old, s.pid, s.setting("application_name")}) // conflicts with the old identity are with this session
 	}
-	s.showTxn()
-	s.advisory.Restart()
-	s.deferred.reset()
-	s.notifying.reset()
-	s.cat.Reset(ctx)
-	s.temp.rollback()
-	s.viewCache = nil
-	s.state.Restart()
-	// The steps make savepoints and cursors again, and run portals again.
-	s.savepoints.Clear()
-	s.portals.Restart()
-	s.replay.Rewind()
-	s.env.restart()
-	for _, n := range s.params.End(false) {
-		s.settingChanged(n)
+	for _, p := range &s.parts {
+		p.Restart(ctx)
 	}
-	s.params.Begin()
 	return nil
 }
 

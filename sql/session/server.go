@@ -145,6 +145,7 @@ func (s *Server) Open(ctx context.Context, c Client, out result.Results) (*Sessi
 	sess.deferred.memory = sess.txnMemory
 	sess.advisory = advisory.New(lockOwner{sess}, sess.memory)
 	sess.temp = temporaries{local: &lease.Local{}, session: sess.memory, limit: func() int64 { return int64(sess.limit(temporary.Setting)) }}
+	sess.parts = sess.participants()
 	sess.timer.host = s.Host
 	if s.Gate != nil {
 		sess.ticket = s.Gate.NewTicket()

@@ -45,6 +45,7 @@ type Session struct {
 	deferred  deferrals
 	notifying notifying
 	transaction
+	parts  [9]participant // in its transactions, in their order
 	temp   temporaries
 	replay replay.Log
 	// statement is the begin of the running statement's output.

@@ -10,8 +10,6 @@ import (
 	"meridian/sql/catalog"
 	"meridian/sql/catalog/lease"
 	"meridian/sql/parse"
-	"meridian/sql/session/parameter"
-	"meridian/sql/session/portal"
 	"meridian/sql/session/txnstate"
 	"meridian/sql/sqlstate"
 	"meridian/txn"
@@ -31,17 +29,11 @@ type transaction struct {
 	leaderless bool
 }
 
-// savepoint has the positions of all parts to which ROLLBACK TO returns.
+// savepoint has the positions to which ROLLBACK TO returns: the transaction's, and those of all participants, in their order.
 type savepoint struct {
-	at        txn.Savepoint
-	schema    lease.Mark
-	temp      tempMark
-	params    parameter.Mark
-	advisory  int // mark
-	portals   portal.Mark
-	deferred  deferralState
-	notifying notifyMark
-	readOnly  bool
+	at       txn.Savepoint
+	marks    []any
+	readOnly bool
 }
 
 // ensureTxn opens an implicit transaction if none is open.
@@ -63,16 +55,12 @@ const defaultIsolation = "default_transaction_isolation"
 
 func (s *Session) openTxn(st txnstate.State, m txnstate.Modes) {
 	s.tx = s.srv.DB.Begin(s.options(m))
-	s.beginCatalog()
 	s.state.Begin(st, m)
 	s.leaderless = false
 	s.txnStart = s.srv.Clock.Wall()
-	s.params.Begin()
-	s.replay.Forget()
-	s.env.before = nil
-	s.portals.Begin()
-	s.showTxn()
-	s.advisory.Begin()
+	for _, p := range &s.parts {
+		p.Begin()
+	}
 }
 
 // beginCatalog begins the catalogue's part of the open transaction.
@@ -99,6 +87,11 @@ func (s *Session) commitImplicit(ctx context.Context) (err error) {
 			s.out.Rewind(s.statement)
 		}
 	}()
+	return s.commitOpen(ctx)
+}
+
+// commitOpen commits the open transaction. Participants that may fail are asked before.
+func (s *Session) commitOpen(ctx context.Context) error {
 	if err := s.checkDeferred(ctx, nil); err != nil {
 		return err
 	}
@@ -117,7 +110,6 @@ func (s *Session) commitImplicit(ctx context.Context) (err error) {
 func (s *Session) afterCommit(ctx context.Context) error {
 	s.srv.metrics.TxnCommits.Add(1)
 	cat := s.cat
-	s.temp.commit()
 	if s.state.Wrote() {
 		s.srv.finished.note(finishedTxn{s.tx.ID(), s.pid, s.frequent().application})
 	}
@@ -143,7 +135,6 @@ func (s *Session) finishTxn(ctx context.Context) {
 		return
 	}
 	tx, cat := s.tx, s.cat
-	s.temp.rollback()
 	s.clearTxn(false)
 	s.srv.metrics.TxnRollbacks.Add(1)
 	if tx != nil {
@@ -153,23 +144,11 @@ func (s *Session) finishTxn(ctx context.Context) {
 	cat.Finish(context.WithoutCancel(ctx), false)
 }
 
-// clearTxn ends all parts of the transaction that the session keeps.
+// clearTxn ends the transaction in all participants.
 func (s *Session) clearTxn(committed bool) {
-	s.portals.EndTransaction(committed)
-	s.state.End()
-	s.tx, s.cat, s.viewCache, s.bound = nil, nil, nil, nil
-	s.savepoints.Clear()
-	s.replay.Forget()
-	s.env.before = nil
-	s.deferred.reset()
-	s.env.txnNumber = 0
-	for _, n := range s.params.End(committed) {
-		s.settingChanged(n)
+	for _, p := range &s.parts {
+		p.End(committed)
 	}
-	s.notifying.end(committed)
-	s.endTxn()
-	s.params.Settle()
-	s.advisory.End()
 }
 
 // Fail notes that a statement failed: an explicit transaction then accepts only its end, and ROLLBACK TO (session.S4).
@@ -255,20 +234,7 @@ func (s *Session) commit(ctx context.Context) (string, error) {
 		s.finishTxn(ctx)
 		return "ROLLBACK", nil
 	}
-	err := s.checkDeferred(ctx, nil)
-	if err == nil {
-		err = s.portals.Materialize(ctx)
-	}
-	if err == nil {
-		err = s.cat.Flush(ctx)
-	}
-	if err == nil {
-		err = s.tx.Commit(ctx)
-	}
-	if err != nil {
-		return "", err
-	}
-	return "COMMIT", s.afterCommit(ctx)
+	return "COMMIT", s.commitOpen(ctx)
 }
 
 func (s *Session) noTransaction() {
@@ -293,8 +259,11 @@ func (s *Session) savepoint(ctx context.Context, name string) error {
 	if err := s.txnMemory().Grow(savepointBytes + int64(len(name)) + s.params.MarkBytes()); err != nil {
 		return err
 	}
-	s.savepoints.Push(strings.Clone(name), savepoint{at: s.tx.Savepoint(), schema: s.cat.Mark(), temp: s.temp.mark(), params: s.params.Mark(),
-		advisory: s.advisory.Mark(), portals: s.portals.Mark(), deferred: s.deferred.mark(), notifying: s.notifying.mark(), readOnly: s.state.Modes().ReadOnly})
+	at := savepoint{at: s.tx.Savepoint(), marks: make([]any, len(s.parts)), readOnly: s.state.Modes().ReadOnly}
+	for i, p := range &s.parts {
+		at.marks[i] = p.Mark()
+	}
+	s.savepoints.Push(strings.Clone(name), at)
 	return nil
 }
 
@@ -336,16 +305,8 @@ func (s *Session) rollbackTo(name string) error {
 		return err
 	}
 	s.restoreReadOnly(to)
-	s.portals.CloseSince(to.portals)
-	s.cat.RollbackTo(to.schema)
-	s.temp.rollbackTo(to.temp)
-	s.deferred.deferralState = to.deferred
-	s.notifying.rollbackTo(to.notifying)
-	s.advisory.Undo(to.advisory, true)
-	s.advisory.Settle()
-	s.viewCache = nil
-	for _, n := range s.params.RollbackTo(to.params) {
-		s.settingChanged(n)
+	for j, p := range &s.parts {
+		p.RollbackTo(to.marks[j])
 	}
 	s.savepoints.Keep(i)
 	s.state.Restore()
