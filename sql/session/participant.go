@@ -86,7 +86,7 @@ func (p corePart) End(bool) {
 	s.env.before, s.env.txnNumber = nil, 0
 }
 
-// catalogPart has the transaction's view of the catalogue, and its changes there. What happens after the end (lease.Txn.Finish) is the session's, since it waits for others.
+// catalogPart has the transaction's view of the catalogue, and its changes there. The session itself calls lease.Txn.Finish after the end, since that waits for others.
 type catalogPart struct{ part }
 
 func (p catalogPart) Begin()    { p.s.beginCatalog() }
